@@ -35,8 +35,8 @@ pub use read::ReadView;
 pub use resident::Resident;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
-pub(crate) use values::{OperationResult, TensorResult};
 pub use values::{BufferId, Operand, OptionalOperand, Tensor, Values};
+pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};
 

@@ -157,11 +157,11 @@ mod tests;
 mod views;
 
 pub use arguments::axes::Axes;
+pub use arguments::ranges::SliceRange;
 pub use loss::{ClassLoss, LossReduction};
 pub use nn::{
     Attention, AttentionMask, Causal, CellWeights, Conv, Conv1d, Conv2d, ConvTranspose,
     ConvTranspose1d, ConvTranspose2d, LstmState, Pool, Pool1d, Pool2d, Recurrence, Rotary,
 };
-pub use arguments::ranges::SliceRange;
 pub use registry::{OpInfo, registry};
 pub use resize::{Corners, ImageSize};

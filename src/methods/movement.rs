@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 
-use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::Element;
 use crate::base::shape::{Move, Range, Shape};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::exec::Patch;
+use crate::methods::arguments::axes::resolve;
 use crate::methods::nn::unfold;
 use crate::methods::views::{along, moved};
 use crate::methods::{Axes, SliceRange};

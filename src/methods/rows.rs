@@ -1,11 +1,11 @@
 //! Operations on rows: softmax and norms along one axis.
 
-use crate::methods::arguments::axes::resolve;
-use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::base::dtype::{DType, Element, Float, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::axes::resolve;
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::ops::{Normalization, Op, row_table};
 
 macro_rules! rows {

@@ -1,8 +1,8 @@
 //! Running combinations along an axis.
 
-use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::{Element, Numeric};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
+use crate::methods::arguments::axes::resolve;
 use crate::ops::{Op, Scan, scan_table};
 
 macro_rules! scans {

@@ -1,9 +1,9 @@
 //! Sorts, and what is made of them.
 
-use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::Element;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::axes::resolve;
 use crate::ops::{Op, Sort, SortOrder, Sorted};
 
 operations! {

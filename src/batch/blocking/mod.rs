@@ -5,14 +5,14 @@ mod waiting;
 
 use std::time::Duration;
 
+use self::waiting::{wait, wait_for_run};
+use crate::base::dtype::Element;
 #[cfg(feature = "ndarray")]
 use crate::batch::arrays::ArrayD;
-use self::waiting::{wait, wait_for_run};
 use crate::batch::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
     Tensor,
 };
-use crate::base::dtype::Element;
 use crate::calibrate::Progress;
 use crate::cost::{DeviceProfile, Placement};
 use crate::device::{Device, DeviceBuilder};

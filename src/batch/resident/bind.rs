@@ -5,9 +5,9 @@ use std::panic::Location;
 use smallvec::SmallVec;
 
 use super::Resident;
-use crate::batch::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Tensor};
 use crate::ops::{Op, Type};
 use crate::record::elsewhere;
 use crate::residents::{Handle, Keep, Storage};

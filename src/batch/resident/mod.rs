@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::batch::read::{ReadView, check_length};
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::shape::{MAX_RANK, Shape};
+use crate::batch::read::{ReadView, check_length};
 use crate::cost::Backend;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Origin, Result};

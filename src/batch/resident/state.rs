@@ -1,8 +1,8 @@
 //! State that is carried from run to run, on the device.
 
 use super::Resident;
-use crate::batch::{BufferId, GpuCommandBatch};
 use crate::base::dtype::Element;
+use crate::batch::{BufferId, GpuCommandBatch};
 use crate::cost::Backend;
 use crate::error::MistakeKind;
 use crate::graph::NodeId;

@@ -1,8 +1,8 @@
 //! Operands: ids, tensors, residents and numbers.
 
-use crate::batch::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::ops::Op;
 use crate::record::UntypedId;
 

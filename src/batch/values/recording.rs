@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::batch::{BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::{Op, Type};

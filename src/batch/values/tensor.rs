@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::batch::{BufferId, GpuCommandBatch, Resident};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Resident};
 
 /// A recorded value of elements `T` beside its batch, so that operations on it read as formulas: every operation of
 /// [`GpuCommandBatch`] is a method, and operators (`+ - * / %`, `& | !` of truth values, unary `-`) take tensors, ids,

@@ -24,7 +24,11 @@ pub struct SliceRange {
 
 impl SliceRange {
     /// The elements of `axis` of `shape`.
-    pub(in crate::methods) fn along(&self, axis: usize, shape: &Shape) -> Result<Range, MistakeKind> {
+    pub(in crate::methods) fn along(
+        &self,
+        axis: usize,
+        shape: &Shape,
+    ) -> Result<Range, MistakeKind> {
         let range = self.range.clone().unwrap_or(0..shape[axis]);
         if self.step == 0 {
             return Err(MistakeKind::SliceStep(axis));

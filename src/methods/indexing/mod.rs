@@ -4,9 +4,9 @@ pub(super) mod counting;
 pub(super) mod scatter;
 pub(super) mod triangle;
 
-use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::{Element, Index, Numeric};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
+use crate::methods::arguments::axes::resolve;
 use crate::ops::{Op, SearchSide};
 
 operations! {

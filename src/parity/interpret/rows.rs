@@ -6,7 +6,11 @@ use crate::expr::reference::{Value, binary};
 use crate::ops::{Normalization, Scan, Sort, SortOrder, Sorted};
 
 /// The rows along `axis`, each mapped by `of`.
-pub(super) fn rows(x: &ExactTensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Value> {
+pub(super) fn rows(
+    x: &ExactTensor,
+    axis: usize,
+    of: impl Fn(&[Value]) -> Vec<Value>,
+) -> Vec<Value> {
     let inner: usize = x.shape.dims()[axis + 1..].iter().product();
     let len = x.shape[axis];
     let mut out = x.values.clone();

@@ -2,12 +2,12 @@
 
 use half::f16;
 
-use crate::parity::compare::check;
-use crate::parity::sample::{FromNumber, Rng, values};
 use crate::base::dtype::{DType, Float};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::methods::{Attention, AttentionMask, Causal};
 use crate::ops::Tolerance;
+use crate::parity::compare::check;
+use crate::parity::sample::{FromNumber, Rng, values};
 
 const TOLERANCE: Tolerance = Tolerance { ulp: 32.0, abs: 4e-6 };
 /// Matrix units take weights as halves, each off by up to 2⁻¹¹ of itself.

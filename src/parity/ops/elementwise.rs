@@ -1,11 +1,11 @@
 //! Every elementwise operation of the registry, by element type and shape.
 
-use crate::parity::compare::{EXACT, check};
-use crate::parity::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::methods::LossReduction;
 use crate::ops::{Def, ELEMENTWISE, Elementwise, Op, Tolerance};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::record::UntypedId;
 
 /// Shapes of two arguments: the same, broadcast, odd, one element, none.

@@ -1,10 +1,10 @@
 //! Reading and writing at computed indices, by element type, shape and axis.
 
-use crate::parity::compare::{EXACT, check};
-use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::{DType, Index};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::ops::{SearchSide, Tolerance};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 
 /// `n` indices below `size`.
 fn indices<I: Index + FromNumber>(rng: &mut Rng, n: usize, size: usize) -> Vec<I> {

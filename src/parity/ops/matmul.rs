@@ -1,10 +1,10 @@
 //! Products, by element type, precision, shape and order in memory.
 
-use crate::parity::compare::check;
-use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::ops::{Op, Precision, Tolerance};
+use crate::parity::compare::check;
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 
 /// Shapes of x and w, and whether each is stored transposed.
 const PRODUCTS: [(&[usize], &[usize]); 18] = [

@@ -2,10 +2,10 @@
 
 use half::f16;
 
-use crate::parity::compare::{EXACT, check};
-use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::ops::Tolerance;
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 
 #[test]
 fn movement_of_every_type() {

@@ -2,9 +2,9 @@
 
 use half::f16;
 
+use crate::ops::Tolerance;
 use crate::parity::compare::check;
 use crate::parity::sample::{Rng, values};
-use crate::ops::Tolerance;
 
 #[test]
 fn random_numbers_are_those_of_their_positions() {

@@ -1,10 +1,10 @@
 //! Reductions, by element type, shape and axes.
 
-use crate::parity::compare::check;
-use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::batch::Tensor;
 use crate::ops::{Op, Reduction, Tolerance};
+use crate::parity::compare::check;
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 
 /// Shapes and the axes to reduce: short and long rows, columns, both ends, all, none, one element.
 const REDUCED: [(&[usize], &[usize]); 12] = [

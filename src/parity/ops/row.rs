@@ -1,9 +1,9 @@
 //! Softmax and norms, by element type, shape and axis.
 
-use crate::parity::compare::check;
-use crate::parity::sample::{Rng, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
 use crate::ops::{Normalization, Op, RowKind, Tolerance};
+use crate::parity::compare::check;
+use crate::parity::sample::{Rng, for_dtype, values};
 
 #[test]
 fn every_row_operation_by_type_shape_and_axis() {

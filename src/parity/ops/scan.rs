@@ -1,9 +1,9 @@
 //! Scans, by element type, shape and axis.
 
-use crate::parity::compare::{EXACT, check};
-use crate::parity::sample::{Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::ops::{Op, Scan, Tolerance};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{Rng, for_dtype, values};
 
 #[test]
 fn every_scan_by_type_shape_and_axis() {

@@ -2,10 +2,10 @@
 
 use half::f16;
 
-use crate::parity::compare::{EXACT, check};
-use crate::parity::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::ops::{SortOrder, Tolerance};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, edges, for_dtype, values};
 
 /// Rows that are sorted in workgroup memory, by selection and by digits, of each type; few values, so that there are
 /// equal ones.
