@@ -36,9 +36,11 @@ macro_rules! operations {
                 $(, $y: impl Operand<$ytype>)*
                 $($(, $p: $ptype)+)?
             ) -> $out {
-                self.composed(stringify!($name), || {
-                    let $x = self.operand($x);
-                    $(let $y = self.operand($y);)*
+                // The lifetime is named here too, since some results do not have it.
+                let batch: &'b Self = self;
+                batch.composed(stringify!($name), || {
+                    let $x = batch.operand($x);
+                    $(let $y = batch.operand($y);)*
                     $body
                 })
             })*

@@ -1,0 +1,220 @@
+//! Kernels and operands that recording refuses.
+
+use onetrip::{Device, Error, GpuCommandBatch, MistakeKind, Tensor, Wgsl};
+
+use super::{COUNTS, counts, in_one_group};
+
+/// The only mistake of a batch, without its place.
+fn mistake(record: impl FnOnce(&GpuCommandBatch)) -> MistakeKind {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    record(&batch);
+    match batch.check_recorded() {
+        Err(Error::Record(mistakes)) => {
+            let [mistake] = mistakes.list() else { panic!("{mistakes}") };
+            assert_eq!((mistake.op, mistake.place.file()), ("wgsl", file!()));
+            mistake.what.clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The message for a source with one input of `f32` and a result of `f32`.
+#[cfg(feature = "gpu")]
+fn refused(source: &str) -> String {
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1.0_f32]);
+        batch.wgsl::<f32>(in_one_group(source).input(x), 1);
+    });
+    assert!(matches!(what, MistakeKind::Kernel { .. }), "{what}");
+    what.to_string()
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn sources_that_are_not_valid_are_refused_by_their_line() {
+    let head = "@group(0) @binding(0) var<storage, read> x: array<f32>;\n\
+                @group(0) @binding(1) var<storage, read_write> y: array<f32>;\n";
+    let main = "@compute @workgroup_size(1) fn main() { y[0] = x[0]; }\n";
+    for (source, wanted) in [
+        (format!("{head}fn main() {{ y[0] = ; }}"), "line 3 of the kernel: expected expression"),
+        (
+            format!("{head}{}", main.replace("x[0]", "z[0]")),
+            "line 3 of the kernel: no definition in scope for identifier: `z`",
+        ),
+        (format!("{head}{}", main.replace("x[0]", "1u")), "line 3 of the kernel: "),
+        (
+            format!("{head}{}", main.replace("main", "other")),
+            "there is no `@compute` function `main`: there is `other`; `Wgsl::entry_point` says",
+        ),
+        (
+            format!("{head}fn main() {{ }}"),
+            "there is no `@compute` function `main`: the module has",
+        ),
+        (
+            format!("{head}{}", main.replace("size(1)", "size(65536)")),
+            "Entry point main at Compute is invalid: Workgroup size is out of range",
+        ),
+        (String::new(), "there is no `@compute` function `main`: the module has none"),
+        (
+            format!("{head}override n: u32;\n{}", main.replace("size(1)", "size(n)")),
+            "line 3 of the kernel: the override `n` has no value; write one in the source",
+        ),
+        (
+            format!("{head}{main}")
+                .replace("array<f32>;\n@group(0) @binding(1)", "array<i32>;\n@group(0) @binding(1)")
+                .replace("= x[0]", "= f32(x[0])"),
+            "line 1 of the kernel: binding 0 is input 0: it must be `var<storage, read>` with an array of f32",
+        ),
+        (
+            format!("{head}{main}")
+                .replace("y: array<f32>", "y: array<vec3<f32>>")
+                .replace("y[0]", "y[0].x"),
+            "line 2 of the kernel: binding 1 is the result: it must be `var<storage, read_write>`",
+        ),
+        (
+            format!("{head}{main}").replace("read> x", "read_write> x"),
+            "line 1 of the kernel: binding 0 is input 0",
+        ),
+        (
+            format!("{head}{main}").replace("binding(1)", "binding(2)"),
+            "line 2 of the kernel: nothing is bound to 2 of group 0",
+        ),
+        (
+            format!("{head}{main}").replace("group(0) @binding(0)", "group(1) @binding(0)"),
+            "line 1 of the kernel: nothing is bound to 0 of group 1",
+        ),
+        (
+            format!("{head}{main}")
+                .replace("<storage, read>", "<uniform>")
+                .replace("x: array<f32>", "x: vec4<f32>"),
+            "line 1 of the kernel: binding 0 is input 0",
+        ),
+        (
+            "@compute @workgroup_size(1) fn main() { }".into(),
+            "it declares no `var<storage, read_write>` for the result, binding 1",
+        ),
+        ("\u{0}§{{{{".into(), "line 1 of the kernel: "),
+        (
+            format!("{head}{main}")
+                .replace("= x[0]", &format!("= x[0]{}", " + x[1]".repeat(50_000))),
+            "line 3 of the kernel: an expression chains too many operators; give parts of it names",
+        ),
+        (
+            format!("{head}{main}").replace(
+                "y[0]",
+                &format!("{} else {{ }} y[0]", "if x[0] < 1.0 { } else ".repeat(50_000)),
+            ),
+            "line 3 of the kernel: an `if` has more than 200 branches; take a `switch`",
+        ),
+    ] {
+        let message = refused(&source);
+        assert!(message.starts_with(wanted), "{message}\nfor\n{source}");
+    }
+}
+
+/// Sizes tell the elements of the result that a kernel would not reach, and those beyond an input that it would.
+#[cfg(feature = "gpu")]
+#[test]
+fn arrays_must_fit_what_is_bound_to_them() {
+    let said = |x: &str, y: &str, inputs: usize, results: usize| {
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        let source = format!(
+            "@group(0) @binding(0) var<storage, read> x: {x};
+             @group(0) @binding(1) var<storage, read_write> y: {y};
+             @compute @workgroup_size(1) fn main() {{ y[0] = y[0]; }}"
+        );
+        let input = batch.upload(&vec![1.0_f32; inputs]);
+        batch.wgsl::<f32>(in_one_group(&source).input(input), results);
+        batch.check_recorded().map_err(|error| error.to_string())
+    };
+    let (any, pairs, fours) = ("array<f32>", "array<vec2<f32>>", "array<vec4<f32>>");
+    let (hundred, two_fours) = ("array<f32, 100>", "array<vec4<f32>, 2>");
+    for (x, y, inputs, results) in [
+        (any, any, 1, 7),
+        (pairs, fours, 6, 8),
+        (fours, pairs, 0, 2),
+        (hundred, hundred, 100, 101),
+        (two_fours, two_fours, 8, 9),
+        (hundred, two_fours, 0, 0),
+    ] {
+        assert_eq!(said(x, y, inputs, results), Ok(()), "{x}, {y}");
+    }
+    let result = "line 2 of the kernel: binding 1 is the result, which has";
+    let input = "line 1 of the kernel: binding 0 is input 0, which has";
+    for (x, y, inputs, results, wanted) in [
+        (
+            any,
+            fours,
+            7,
+            7,
+            format!("{result} 7 elements: they are no whole number of vectors of 4"),
+        ),
+        (
+            any,
+            fours,
+            3,
+            3,
+            format!("{result} 3 elements: they are no whole number of vectors of 4"),
+        ),
+        (pairs, any, 5, 1, format!("{input} 5 elements: they are no whole number of vectors of 2")),
+        (hundred, any, 50, 1, format!("{input} 50 elements: an array of 100 is larger")),
+        (any, hundred, 1, 99, format!("{result} 99 elements: an array of 100 is larger")),
+        (two_fours, any, 7, 1, format!("{input} 7 elements: an array of 8 is larger")),
+    ] {
+        let error = said(x, y, inputs, results).unwrap_err();
+        assert!(error.contains(&wanted), "{error}\nfor {x}, {y}");
+    }
+}
+
+#[test]
+fn what_a_kernel_cannot_take_is_a_mistake() {
+    let what = mistake(|batch| {
+        let x = batch.upload(&[true]);
+        batch.wgsl::<u32>(counts_of(x), 1);
+    });
+    assert_eq!(what.to_string(), "does not take bool; use `cast` first");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<onetrip::f16>(in_one_group(COUNTS).entry_point("count").input(x), 1);
+    });
+    assert_eq!(what.to_string(), "does not take f16; use `cast` first");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<i32>(counts(x, 1), 1);
+    });
+    assert_eq!(
+        what.to_string(),
+        "what the function of `Wgsl::on_cpu` writes must be of the result's element type, not u32 for i32"
+    );
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_i32]);
+        let kernel = (0..8).fold(in_one_group(""), |kernel, _| kernel.input(x));
+        batch.wgsl::<i32>(kernel, 1);
+    });
+    assert_eq!(what.to_string(), "the number of inputs must be at most 7, not 8");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<u32>(Wgsl::new(COUNTS).entry_point("count").input(x), 1);
+    });
+    let must = "the number of workgroups must be said by `Wgsl::groups`, not left open";
+    assert_eq!(what.to_string(), must);
+    let what = mistake(|batch| {
+        let x = GpuCommandBatch::new(&Device::cpu()).upload(&[1_u32]).id();
+        batch.wgsl::<u32>(counts(x, 1), 1);
+    });
+    assert_eq!(what, MistakeKind::Foreign);
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<u32>(counts(x, 1), [usize::MAX, 2]);
+    });
+    assert!(matches!(what, MistakeKind::TooLarge(_)), "{what}");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<u32>(counts(x, 1), vec![1; 20]);
+    });
+    assert!(matches!(what, MistakeKind::Rank(20)), "{what}");
+}
+
+fn counts_of(x: Tensor<bool>) -> Wgsl {
+    in_one_group(COUNTS).entry_point("count").input(x)
+}
