@@ -33,6 +33,7 @@ pub(crate) use submit::job::{GpuJob, HostData};
 pub(crate) use submit::readback::{Download, GpuRun};
 pub(crate) use submit::resident::Parts;
 
+use self::compile::has_room_for_params;
 use self::submit::engine::Engine;
 use crate::base::disk_cache::Store;
 use crate::codegen::Dispatch;
@@ -171,7 +172,8 @@ impl Gpu {
         held: impl Send + 'static,
     ) -> Result<Arc<Kernels>, DeviceError> {
         let Engine { compiler, driver, memory, .. } = &*self.0;
-        if Kernels::are_at_hand(compiler, driver, memory, &dispatches) {
+        let has_room = has_room_for_params(driver, memory, &dispatches);
+        if has_room && compiler.knows(&dispatches) {
             return self.compile_here(dispatches);
         }
         Driver::prepare_process();

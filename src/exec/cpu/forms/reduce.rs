@@ -17,6 +17,7 @@ use crate::ops::Combine;
 use crate::plan::{ReduceForm, Space};
 
 pub(crate) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
+    use Extremum::{Greatest, Least};
     let ty = job.step.expr.ty(reduce.prologue);
     let by_value = |extremum| KeyOrder::by_value(ty, extremum);
     let by_number = |extremum| KeyOrder::by_number(ty, extremum);
@@ -25,14 +26,10 @@ pub(crate) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]
         (Combine::Sum, _) => combine(job, reduce, &SumInt, outputs),
         (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32, outputs),
         (Combine::Prod, _) => combine(job, reduce, &ProdInt, outputs),
-        (Combine::Max, _) => combine(job, reduce, &Extreme(by_value(Extremum::Greatest)), outputs),
-        (Combine::Min, _) => combine(job, reduce, &Extreme(by_value(Extremum::Least)), outputs),
-        (Combine::ArgMax, _) => {
-            combine(job, reduce, &Position(by_number(Extremum::Greatest)), outputs)
-        }
-        (Combine::ArgMin, _) => {
-            combine(job, reduce, &Position(by_number(Extremum::Least)), outputs)
-        }
+        (Combine::Max, _) => combine(job, reduce, &Extreme(by_value(Greatest)), outputs),
+        (Combine::Min, _) => combine(job, reduce, &Extreme(by_value(Least)), outputs),
+        (Combine::ArgMax, _) => combine(job, reduce, &Position(by_number(Greatest)), outputs),
+        (Combine::ArgMin, _) => combine(job, reduce, &Position(by_number(Least)), outputs),
         (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp, outputs),
     }
 }

@@ -58,16 +58,6 @@ impl Kernels {
         Ok(Self { dispatches, pipelines, params, last_run, compiled, hits })
     }
 
-    /// Whether [`compile`](Self::compile) would neither compile nor allocate.
-    pub fn are_at_hand(
-        compiler: &PipelineCompiler,
-        driver: &Driver,
-        memory: &DeviceMemory,
-        dispatches: &[Dispatch],
-    ) -> bool {
-        has_room_for_params(driver, memory, dispatches) && compiler.knows(dispatches)
-    }
-
     /// The activity that an error names.
     pub fn doing(&self) -> String {
         let labels: Vec<_> = self.dispatches.iter().map(|dispatch| &*dispatch.label).collect();

@@ -11,7 +11,5 @@ mod pipelines;
 
 pub(crate) use compiler::PipelineCompiler;
 pub(crate) use custom::{KernelFault, check as check_own};
-pub(crate) use kernels::Kernels;
-#[cfg(test)]
-pub(crate) use kernels::has_room_for_params;
+pub(crate) use kernels::{Kernels, has_room_for_params};
 pub(crate) use pipelines::Pipeline;

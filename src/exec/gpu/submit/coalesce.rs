@@ -174,7 +174,7 @@ impl Coalescer {
             }
             Err(error) if runs.len() == 1 => {
                 runs.into_iter().for_each(|run| {
-                    run.completion.complete(CompletionResult::Refused(error.clone()))
+                    run.completion.complete(CompletionResult::Refused(error.clone()));
                 });
                 Vec::new()
             }
