@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// Words of the longest sentence that is fine.
 const WORDS: usize = 30;
 /// Openings without a subject that are left. Lower it with each mend.
-const HEADLESS: usize = 450;
+const HEADLESS: usize = 96;
 /// Sentences of more than [`WORDS`] words that are left. Lower it with each mend.
-const LONG: usize = 36;
+const LONG: usize = 8;
 /// Findings printed of each kind.
 const SHOWN: usize = 25;
 
