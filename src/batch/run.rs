@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
@@ -29,6 +30,25 @@ pub(super) struct LastRun {
 enum RunEnd {
     Done(Arc<Prepared>, RunResults),
     Failed(String),
+}
+
+/// The record of a batch at one moment.
+pub(super) struct Snapshot {
+    recorded: Arc<Recorded>,
+    version: Version,
+    mistakes: Result<()>,
+    /// The time spent recording so far.
+    record_time: Duration,
+}
+
+impl Snapshot {
+    /// The record and its version.
+    ///
+    /// # Errors
+    /// Every mistake in it.
+    pub fn checked(self) -> Result<(Arc<Recorded>, Version)> {
+        self.mistakes.map(|()| (self.recorded, self.version))
+    }
 }
 
 impl LastRun {
@@ -67,9 +87,10 @@ impl GpuCommandBatch {
                 Err(_) => self.turn.lock().await,
             };
             self.last.lock().ran = None;
-            let (recorded, version) = self.snapshot();
-            let stage = stage!(OFF, "execute", operations = recorded.graph.len());
-            let done = stage.over(pin!(self.run_once(&recorded, version))).await;
+            let snapshot = self.snapshot();
+            let version = snapshot.version;
+            let stage = stage!(OFF, "execute", operations = snapshot.recorded.graph.len());
+            let done = stage.over(pin!(self.run_once(snapshot))).await;
             if let Err(error) = &done {
                 self.last.lock().ran = Some((version, RunEnd::Failed(error.to_string())));
             }
@@ -77,13 +98,9 @@ impl GpuCommandBatch {
         })
     }
 
-    async fn run_once(&self, recorded: &Recorded, version: Version) -> Result<()> {
-        let mut stats = RunStats::default();
-        {
-            let recorder = self.recorder.lock();
-            stats.record_time = recorder.recording.total();
-            recorder.check_mistakes()?;
-        }
+    async fn run_once(&self, snapshot: Snapshot) -> Result<()> {
+        let mut stats = RunStats { record_time: snapshot.record_time, ..RunStats::default() };
+        let (recorded, version) = snapshot.checked()?;
         let order = recorded.update_order();
         let plan = self.last.lock().plan_of(version);
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
@@ -101,10 +118,15 @@ impl GpuCommandBatch {
         recorded.all_given(recorded.uploads.iter().cloned())
     }
 
-    /// The record so far, and its version.
-    fn snapshot(&self) -> (Arc<Recorded>, Version) {
+    /// The record at one moment: another thread may go on recording.
+    pub(super) fn snapshot(&self) -> Snapshot {
         let recorder = self.recorder.lock();
-        (Arc::clone(recorder.recorded()), recorder.version())
+        Snapshot {
+            recorded: Arc::clone(recorder.recorded()),
+            version: recorder.version(),
+            mistakes: recorder.check_mistakes(),
+            record_time: recorder.recording.total(),
+        }
     }
 
     /// The result of the last run for `id`, unless the batch was changed since.
@@ -131,8 +153,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`explain`](Self::explain).
     pub fn shaders(&self) -> Result<Vec<(String, String)>> {
-        self.check_recorded()?;
-        let (recorded, version) = self.snapshot();
+        let (recorded, version) = self.snapshot().checked()?;
         let plan = self.last.lock().plan_of(version);
         let runs = recorded.run_loop(&plan);
         let choice = runs.choice(&mut RunStats::default())?;
@@ -142,8 +163,7 @@ impl GpuCommandBatch {
     }
 
     pub(super) fn explanation(&self) -> Result<Explanation> {
-        self.check_recorded()?;
-        let (recorded, version) = self.snapshot();
+        let (recorded, version) = self.snapshot().checked()?;
         let plan = self.last.lock().plan_of(version);
         recorded.explanation(&plan)
     }

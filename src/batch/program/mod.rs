@@ -71,8 +71,8 @@ impl GpuCommandBatch {
     /// As [`execute`](Self::execute), but inputs need no data yet;
     /// [`RunError::OverBudget`] if no run of the program could ever have room.
     pub async fn compile(&self) -> Result<Program> {
-        self.check_recorded()?;
-        Program::compiled(self.recorded()).await
+        let (recorded, _) = self.snapshot().checked()?;
+        Program::compiled(recorded).await
     }
 }
 
@@ -152,7 +152,10 @@ impl Program {
         &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        let inputs = self.0.fitting(&mut inputs.into_iter().map(Into::into));
+        self.run_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
+    }
+
+    fn run_fitting<'s>(&'s self, inputs: Result<Fitting<'s>>) -> BoxFuture<'s, Result<Outputs>> {
         Box::pin(async {
             let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
             stage.over(pin!(self.run_timed(inputs?, &OFF))).await
@@ -199,7 +202,13 @@ impl Program {
         &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Profile>> {
-        let inputs = self.0.fitting(&mut inputs.into_iter().map(Into::into));
+        self.profile_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
+    }
+
+    fn profile_fitting<'s>(
+        &'s self,
+        inputs: Result<Fitting<'s>>,
+    ) -> BoxFuture<'s, Result<Profile>> {
         Box::pin(async {
             let inputs = inputs?;
             let timeline = Timeline::begun();
@@ -240,7 +249,14 @@ impl Program {
         limit: Duration,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        let run = self.run(inputs);
+        self.within(limit, self.run(inputs))
+    }
+
+    fn within<'s>(
+        &'s self,
+        limit: Duration,
+        run: BoxFuture<'s, Result<Outputs>>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
         Box::pin(async move {
             let done = deadline::within(limit, run).await;
             let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };

@@ -50,6 +50,7 @@ pub(crate) use reaper::{DriverOwned, catch_up, close, release};
 use self::exit_guard::ExitGuard;
 use self::health::Opened;
 use self::scope::Scope;
+use crate::base::future::BoxFuture;
 use crate::base::process::caught;
 use crate::base::single_flight::SingleFlight;
 use crate::error::DeviceError;
@@ -85,7 +86,9 @@ impl Driver {
         static OPENING: LazyLock<SingleFlight> = LazyLock::new(SingleFlight::default);
         let opening = OPENING.alone(&()).await;
         let _work = exit_guard::work()?;
-        let opened = open::open(choice, features).await?;
+        // In a box, where the proof that wgpu's types are `Send` ends: it would exceed a user's recursion limit.
+        let opened: BoxFuture<'_, _> = Box::pin(open::open(choice, features));
+        let opened = opened.await?;
         drop(opening);
         let driver = Arc::new(Self::new(opened, true));
         driver.warm_up().await;
