@@ -62,6 +62,12 @@ pub(crate) enum Combine {
 }
 
 impl Combine {
+    #[cfg(test)]
+    pub const ALL: [Self; 7] = {
+        use Combine::*;
+        [Sum, Prod, Max, Min, ArgMax, ArgMin, LogSumExp]
+    };
+
     /// 32-bit words of a partial result.
     pub fn words(self) -> usize {
         match self {

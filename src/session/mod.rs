@@ -20,5 +20,5 @@ mod trial;
 pub(crate) use last_plan::LastPlan;
 pub(crate) use result::{HostOrGpuResult, STRIDE, yield_now};
 pub(crate) use results::{RunDone, RunResults};
-pub(crate) use run_loop::recover;
+pub(crate) use run_loop::recover_for_repeat;
 pub use stats::RunStats;

@@ -42,7 +42,7 @@ pub(super) struct PieceRun<'a> {
 
 impl PieceRun<'_> {
     /// Runs, and sets the counters and times of the run in `stats`.
-    pub async fn run(&self, stats: &mut RunStats) -> Result<PieceDone> {
+    pub async fn run_piece(&self, stats: &mut RunStats) -> Result<PieceDone> {
         stats.backend = stats.backend.or(Some(self.piece.plan.backend));
         let done = match self.at_once(stats) {
             Some(done) => done?,

@@ -125,7 +125,9 @@ impl RunLoop<'_> {
             }
             match compiled {
                 Ok(()) => return Ok(()),
-                Err(error) => recover(device, error.into(), &mut stats.recoveries).await?,
+                Err(error) => {
+                    recover_for_repeat(device, error.into(), &mut stats.recoveries).await?
+                }
             }
             self.timeline.forget();
         }
@@ -221,7 +223,7 @@ impl RunLoop<'_> {
         let &Self { recorded, timeline, .. } = self;
         let lesson = Lesson::begin(recorded, &chosen.prepared, timeline);
         let run = SingleRun { recorded, prepared: &chosen.prepared, uploads, permit, timeline };
-        let ran = stage!(timeline, "run").over(pin!(run.run(stats))).await;
+        let ran = stage!(timeline, "run").over(pin!(run.run_plan(stats))).await;
         drop(run);
         lesson.end(&mut chosen, ran.is_ok(), stats);
         match ran {
@@ -251,7 +253,7 @@ impl RunLoop<'_> {
         let device = &self.recorded.device;
         report(device, stats, Some(&error));
         let recovering = stage!(self.timeline, "recover", error = error.to_string());
-        let mut recovery = Box::pin(recover(device, error, &mut stats.recoveries));
+        let mut recovery = Box::pin(recover_for_repeat(device, error, &mut stats.recoveries));
         let recovered = recovering.over(recovery.as_mut()).await;
         let counter = if recovered.is_ok() { Counter::Repeated } else { Counter::Failed };
         device.counters().add(counter, 1);
@@ -264,7 +266,11 @@ impl RunLoop<'_> {
 
 /// Returns if the call that failed with `error` may be repeated, after the device did something about a loss. Counts
 /// that.
-pub(crate) async fn recover(device: &Device, error: Error, recoveries: &mut u64) -> Result<()> {
+pub(crate) async fn recover_for_repeat(
+    device: &Device,
+    error: Error,
+    recoveries: &mut u64,
+) -> Result<()> {
     if *recoveries == REPEATS {
         return Err(error);
     }
@@ -287,7 +293,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_gpu_nothing_is_repeated() {
         let mut recoveries = 0;
-        assert!(recover(&Device::cpu(), lost(), &mut recoveries).await.is_err());
+        assert!(recover_for_repeat(&Device::cpu(), lost(), &mut recoveries).await.is_err());
         assert_eq!(recoveries, 0);
     }
 
@@ -298,11 +304,14 @@ mod tests {
         let Some(device) = found(builder.gpu().await) else { return };
         let mut recoveries = 0;
         for _ in 0..3 {
-            recover(&device, lost(), &mut recoveries).await.unwrap();
+            recover_for_repeat(&device, lost(), &mut recoveries).await.unwrap();
         }
-        let end = recover(&device, lost(), &mut recoveries).await.unwrap_err();
+        let end = recover_for_repeat(&device, lost(), &mut recoveries).await.unwrap_err();
         assert!(matches!(end, Error::Device(DeviceError::Lost { .. })), "{end}");
         let other = DeviceError::broken("no loss").into();
-        assert!(recover(&device, other, &mut 0).await.is_err(), "what is no loss is not repeated");
+        assert!(
+            recover_for_repeat(&device, other, &mut 0).await.is_err(),
+            "what is no loss is not repeated"
+        );
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct SingleRun<'a> {
 
 impl SingleRun<'_> {
     /// Runs. With the results come the values for residents, in the order of the graph's keeps.
-    pub async fn run(&self, stats: &mut RunStats) -> Result<(RunResults, KeptValues)> {
+    pub async fn run_plan(&self, stats: &mut RunStats) -> Result<(RunResults, KeptValues)> {
         let Self { recorded, prepared, uploads, .. } = *self;
         stats.backend = Some(prepared.backend());
         stats.peak_bytes = prepared.peak_bytes;
@@ -46,7 +46,7 @@ impl SingleRun<'_> {
                     timeline: self.timeline.clone(),
                     is_beside: false,
                 };
-                run.run(stats).await?
+                run.run_piece(stats).await?
             }
             CompiledPieces::Split(split) => Box::pin(self.run_split(split, stats)).await?,
         };

@@ -34,7 +34,8 @@ impl SingleRun<'_> {
             match stages.iter().filter_map(|&stage| at(stage)).collect::<Vec<_>>()[..] {
                 [one] => {
                     let mut counted = RunStats::default();
-                    let done = self.piece(split, one, &finished).await?.run(&mut counted).await?;
+                    let done =
+                        self.piece(split, one, &finished).await?.run_piece(&mut counted).await?;
                     finished[one] = Some(done);
                     counts.add(&counted);
                 }
@@ -47,7 +48,8 @@ impl SingleRun<'_> {
                     ];
                     let [of_beside, of_gpu] = &mut counted;
                     let [beside_run, gpu_run] = pieces;
-                    let (one, other) = both(beside_run.run(of_beside), gpu_run.run(of_gpu)).await;
+                    let (one, other) =
+                        both(beside_run.run_piece(of_beside), gpu_run.run_piece(of_gpu)).await;
                     (finished[beside], finished[on_gpu]) = (Some(one?), Some(other?));
                     counted.iter().for_each(|counted| counts.add(counted));
                 }

@@ -19,7 +19,7 @@ use crate::exec::gpu::Parts;
 use crate::exec::{HostBuffer, memory};
 use crate::ops::{Type, check_size};
 use crate::residents::{Handle, Storage};
-use crate::session::{HostOrGpuResult, STRIDE, recover, yield_now};
+use crate::session::{HostOrGpuResult, STRIDE, recover_for_repeat, yield_now};
 
 /// Bytes up to which data for a device with two sides is kept on both: what cores read in less than the time of a
 /// round trip to a GPU, so that a small graph may run on either.
@@ -54,7 +54,7 @@ macro_rules! repeated {
         let mut recoveries = 0;
         loop {
             match $transfer.await {
-                Err(error) => recover($handle.device(), error, &mut recoveries).await?,
+                Err(error) => recover_for_repeat($handle.device(), error, &mut recoveries).await?,
                 done => break done,
             }
         }

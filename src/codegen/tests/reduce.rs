@@ -9,15 +9,6 @@ use crate::ops::Combine;
 use crate::plan::{Form, ReduceForm, ReduceLayout, ReduceSchedule, Space};
 
 const LAYOUTS: [ReduceLayout; 2] = [ReduceLayout::Group, ReduceLayout::Thread];
-const COMBINES: [Combine; 7] = [
-    Combine::Sum,
-    Combine::Prod,
-    Combine::Max,
-    Combine::Min,
-    Combine::ArgMax,
-    Combine::ArgMin,
-    Combine::LogSumExp,
-];
 
 struct Shape<'a> {
     outer: &'a [usize],
@@ -71,7 +62,7 @@ fn schedules() -> impl Iterator<Item = ReduceSchedule> {
 
 #[test]
 fn every_combination_of_every_type() {
-    for combine in COMBINES {
+    for combine in Combine::ALL {
         for dtype in DType::ALL.into_iter().filter(|&d| takes(combine, d)) {
             for schedule in schedules() {
                 for limits in targets() {

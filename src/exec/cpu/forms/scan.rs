@@ -27,7 +27,12 @@ pub(crate) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
         (Combine::Min, _) => {
             walk(job, scan, &Extreme(KeyOrder::by_value(ty, Extremum::Least)), outputs);
         }
-        _ => walk(job, scan, &Extreme(KeyOrder::by_value(ty, Extremum::Greatest)), outputs),
+        (Combine::Max, _) => {
+            walk(job, scan, &Extreme(KeyOrder::by_value(ty, Extremum::Greatest)), outputs);
+        }
+        (Combine::ArgMax | Combine::ArgMin | Combine::LogSumExp, _) => {
+            unreachable!("no scan has such partial results")
+        }
     }
 }
 

@@ -103,11 +103,6 @@ fn large_maps_are_shared_out() {
     case.check(&b, Form::map(&[len]), &outputs, 2e-3);
 }
 
-const COMBINES: [Combine; 7] = {
-    use Combine::*;
-    [Sum, Prod, Max, Min, ArgMax, ArgMin, LogSumExp]
-};
-
 /// Reduces `data` by every combination, as rows and as columns.
 fn reduces<T: crate::base::dtype::Element>(data: &[T], outer: &[usize], inner: &[usize]) {
     let (rows, columns): (usize, usize) = (outer.iter().product(), inner.iter().product());
@@ -116,7 +111,7 @@ fn reduces<T: crate::base::dtype::Element>(data: &[T], outer: &[usize], inner: &
     let mut down = contiguous(&inner.iter().chain(outer).copied().collect::<Vec<_>>());
     down.dims.rotate_left(inner.len());
     down.strides.rotate_left(inner.len());
-    for combine in COMBINES {
+    for combine in Combine::ALL {
         if combine == Combine::LogSumExp && !T::DTYPE.is_float() {
             continue;
         }
