@@ -4,7 +4,6 @@
 #[path = "one_way_street/tokens.rs"]
 mod tokens;
 
-use std::collections::HashMap;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
@@ -254,59 +253,20 @@ fn against_rooms(here: &[&str], target: &[String]) -> Option<String> {
 
 /// The files that `file` of `files` names, without itself, the roots of the folders that hold it, and, if it is a root,
 /// the files of its folder: a root declares and re-exports these, and they name its items.
-fn named<'a>(file: &str, source: &str, files: &'a [String], exports: &Exports) -> Vec<&'a str> {
+fn named<'a>(file: &str, source: &str, files: &'a [String]) -> Vec<&'a str> {
+    let is_below =
+        |inner: &str, outer: &str| inner == outer || inner.starts_with(&format!("{outer}::"));
     let own = module(file);
-    let holder = |target: &str| {
-        let holders = files.iter().filter(|other| is_below(target, &module(other)));
+    let holder = |target: &[String]| {
+        let target = target.join("::");
+        let holders = files.iter().filter(|other| is_below(&target, &module(other)));
         holders.max_by_key(|other| module(other).len())
     };
     let targets = paths(&tokens(source)).into_iter().map(|(_, path)| absolute(file, &path));
-    let targets = targets.map(|target| exported(target.join("::"), exports));
     let others = targets.filter_map(|target| holder(&target)).map(String::as_str);
     others
         .filter(|other| !is_below(&own, &module(other)) && !is_below(&module(other), &own))
         .collect()
-}
-
-fn is_below(inner: &str, outer: &str) -> bool {
-    inner == outer || inner.starts_with(&format!("{outer}::"))
-}
-
-/// Items that the roots of folders re-export, by the path that others name, with their own paths.
-type Exports = HashMap<String, String>;
-
-fn reexports(root: &Path, files: &[String]) -> Exports {
-    let roots = files.iter().filter(|file| {
-        let prefix = module(file) + "::";
-        files.iter().any(|other| module(other).starts_with(&prefix))
-    });
-    let of_root = |file: &String| {
-        let paths = paths(&tokens(&read(&root.join(file))));
-        let own = module(file);
-        let of_path = move |(_, path): (u32, Vec<String>)| {
-            let item = path.last()?;
-            let target = match is_rooted(&path[0]) {
-                true => absolute(&format!("{}/mod.rs", own.replace("::", "/")), &path).join("::"),
-                false => format!("{own}::{}", path.join("::")),
-            };
-            let name = format!("{own}::{item}");
-            (target != name && is_below(&target, &own)).then_some((name, target))
-        };
-        paths.into_iter().filter_map(of_path).collect::<Vec<_>>()
-    };
-    roots.flat_map(of_root).collect()
-}
-
-/// The own path of a path, or of the item that it begins with, through the roots that re-export it.
-fn exported(mut target: String, exports: &Exports) -> String {
-    let begins = |target: &str| {
-        let ends = target.match_indices("::").map(|(at, _)| at).chain([target.len()]);
-        ends.filter_map(|end| Some((end, exports.get(&target[..end])?))).next()
-    };
-    while let Some((end, own)) = begins(&target) {
-        target = format!("{own}{}", &target[end..]);
-    }
-    target
 }
 
 /// The path of a file's module.
@@ -320,10 +280,9 @@ fn no_files_import_each_other_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
-    let exports = reexports(&root, &files);
     let mut names: Vec<(&str, Vec<&str>)> = files
         .iter()
-        .map(|file| (file.as_str(), named(file, &read(&root.join(file)), &files, &exports)))
+        .map(|file| (file.as_str(), named(file, &read(&root.join(file)), &files)))
         .collect();
     assert!(names.iter().any(|(_, named)| !named.is_empty()));
     // Files that name none of those left are in no circle.
