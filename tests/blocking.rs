@@ -183,7 +183,7 @@ const METHODS: [&str; 9] = [
     "batch/program/mod.rs",
     "batch/program/outputs.rs",
     "batch/read.rs",
-    "batch/resident.rs",
+    "batch/resident/mod.rs",
     "batch/run.rs",
     "device/builder.rs",
     "device/calibration.rs",
@@ -197,7 +197,7 @@ fn every_async_method_has_a_twin() {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
     let twins: String =
-        ["batch/blocking.rs", "batch/arrays.rs", "batch/resident.rs"].map(source).concat();
+        ["batch/blocking/mod.rs", "batch/arrays.rs", "batch/resident/mod.rs"].map(source).concat();
     let mut count = 0;
     for path in METHODS {
         for method in source(path).split("\n    pub ").skip(1) {
