@@ -67,7 +67,7 @@ impl GpuCommandBatch {
     /// [several](crate::RunStats::uploads). May be called again, after [`write`](Self::write) with other data.
     ///
     /// The future is `Send` and may be dropped at any time; the batch then holds no results. Runs of one batch take
-    /// turns. A run is of what was recorded and written when its turn came.
+    /// turns. A run uses what was recorded and written by the time its turn comes.
     ///
     /// # Errors
     /// Every mistake made while recording ([`Error::Record`](crate::Error::Record)); a graph that the device cannot

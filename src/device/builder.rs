@@ -90,11 +90,11 @@ impl DeviceBuilder {
         Self { placement, ..self }
     }
 
-    /// Bytes that all runs under way may hold at once: their intermediates, what they keep, and on a GPU the memory
-    /// that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run that
-    /// could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget), for a program when it is compiled. Residents, and results of finished
-    /// runs, do not count. Without a budget no run waits for another. Where the side is not named, a graph goes to the
-    /// side on which it fits the budget.
+    /// Limits the bytes that concurrent runs hold: their intermediates, the values that they keep, and on a GPU the
+    /// memory that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run
+    /// that could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget), for a program when it is
+    /// compiled. Residents, and results of finished runs, do not count. Without a budget no run waits for another.
+    /// Where the side is not named, a graph goes to the side on which it fits the budget.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -189,9 +189,9 @@ impl Device {
         Self(Arc::new(inner))
     }
 
-    /// Whether the device was opened with a GPU. It says so after a loss too, whatever the
-    /// [`Recovery`](crate::Recovery); [`on_lost`](Self::on_lost) and [`PoolStats::losses`] tell of losses, and
-    /// [`RunStats::backend`](crate::RunStats::backend) where a run was.
+    /// Returns whether the device was opened with a GPU; true after a loss too, with any [`Recovery`](crate::Recovery).
+    /// For losses see [`on_lost`](Self::on_lost) and [`PoolStats::losses`]; for the side of a run see
+    /// [`RunStats::backend`](crate::RunStats::backend).
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         self.0.gpu_slot.is_some()

@@ -103,7 +103,7 @@ impl Device {
     }
 
     /// Loses the GPU as a failing driver might, for tests of what a service does then. Nothing happens where there is
-    /// none. It may wait a second for what is under way. As with any loss, the next user of the GPU finds out, and
+    /// none. It waits up to one second for polls in progress. As with any loss, the next user of the GPU finds out, and
     /// then the loss is reported and counted. Runs on the host's cores go on and notice nothing.
     pub fn simulate_loss(&self) {
         if let Some(gpu_slot) = self.gpu_slot() {

@@ -76,7 +76,7 @@ operations! {
     /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
     /// goes on, in a state that has room. All other axes must be equal. The result is another tensor, of which readers
     /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written,
-    /// within the limits that are told there.
+    /// within the limits that `update` documents.
     fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice(state, new, axis, at),
         ALL, ANYTHING, EXACT, "A tensor with others in place of its elements from one place of an axis on.";
     /// A border of `value`: `(before, after)` elements along each axis.

@@ -61,8 +61,8 @@ impl Outputs {
         Ok(self.found::<T>(key)?.0.into_vec().await)
     }
 
-    /// As [`read`](Self::read), for the last that is read of a run: what the host computed is not copied where an
-    /// element has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
+    /// Like [`read`](Self::read), but consumes the outputs. A result of the CPU with 32-bit elements is returned
+    /// without a copy if nobody else holds it, as a [view](Self::read_view) does.
     ///
     /// ```
     /// # pollster::block_on(async {

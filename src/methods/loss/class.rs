@@ -48,8 +48,8 @@ struct Classes<'b> {
 }
 
 operations! {
-    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that
-    /// is not ignored, is a [`Fault`](crate::Fault).
+    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class number out of range is a
+    /// [`Fault`](crate::Fault) unless it equals [`ignore`](ClassLoss::ignore).
     "loss";
 
     /// −log softmax(`logits`) along the axis of classes, at the class that `classes` names for each of the other
