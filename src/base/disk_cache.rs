@@ -36,7 +36,7 @@ impl Store {
         check_private(&self.folder).ok()?;
         let path = self.path(key);
         let about = fs::metadata(&path).ok()?;
-        // To open a pipe would wait for who writes to it.
+        // Opening a pipe would block until a writer opens it.
         if !about.is_file() || about.len() > self.room {
             return None;
         }

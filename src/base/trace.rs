@@ -117,7 +117,7 @@ impl Timeline {
         }
     }
 
-    /// Starts anew, without what was written so far; what goes on will be written still.
+    /// Forgets the recorded parts; parts still in progress are recorded when they end.
     pub fn forget(&self) {
         if let Some(page) = &self.page {
             page.parts.lock().clear();

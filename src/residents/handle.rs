@@ -24,7 +24,7 @@ struct Cell {
     /// The place in the user's code where it was made.
     place: &'static Location<'static>,
     storage: Mutex<Storage>,
-    /// Whether the host keeps a copy, whatever fills the resident.
+    /// True if the host keeps a copy of all data that fills the resident.
     keeps_host_copy: AtomicBool,
     /// The side on which runs are to find the data, besides the one where it lies.
     preferred: Mutex<Option<Backend>>,
@@ -124,7 +124,7 @@ impl Handle {
         *self.0.preferred.lock() = Some(side);
     }
 
-    /// Whether the data is on a side, which is not known to be lost.
+    /// Returns whether the data is on a side, which is not known to be lost.
     pub fn is_on(&self, side: Backend) -> bool {
         let storage = self.lock();
         match side {
@@ -159,7 +159,7 @@ impl Handle {
         self.0.keeps_host_copy.store(true, Ordering::Relaxed);
     }
 
-    /// Whether whatever fills the resident must come to the host too.
+    /// Returns whether all data that fills the resident must come to the host too.
     pub fn keeps_host_copy(&self) -> bool {
         self.0.keeps_host_copy.load(Ordering::Relaxed)
     }

@@ -216,7 +216,7 @@ impl<'s> Radix<'s> {
         (0..self.keys).map(each).collect()
     }
 
-    /// Statements that load a thread's elements. What fills up a row's last tile counts as its last elements.
+    /// Statements that load a thread's elements. The padding of a row's last tile counts as its last elements.
     fn load(&self) -> String {
         let keys = self.keys;
         let most = self.digits() - 1;

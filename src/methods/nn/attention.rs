@@ -73,7 +73,7 @@ operations! {
     ///
     /// One kernel (two where few queries share many keys): scores are never written. A mask that is computed, of
     /// coordinates say, is computed there. A query that sees no key gives 0, as in PyTorch since 2.5. NaN in a query,
-    /// or in a key or a value that it sees, gives NaN; The effect of NaN or an infinity in unseen keys and values is
+    /// or in a key or a value that it sees, gives NaN. The effect of NaN or an infinity in unseen keys and values is
     /// unspecified.
     ///
     /// ```

@@ -55,7 +55,7 @@ pub(crate) fn place<'a>(
 const WORTH_SPLITTING: f64 = 20e-6;
 const SHARE_WORTH_SPLITTING: f64 = 0.1;
 
-/// Steps beyond which a graph is not shared out: to look for how would take longer than it saves.
+/// Steps beyond which a graph is not split: the search would take longer than it saves.
 const MOST_STEPS_SPLIT: usize = 128;
 
 /// A graph to be placed.
@@ -167,10 +167,9 @@ impl Asked<'_> {
         near(taken, all.into_iter().filter(|_| is_still))
     }
 
-    /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one
-    /// with the least predicted time, a GPU's [weighted] with a margin; and a side that was passed over for want of
-    /// room. Any error but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the
-    /// other side says.
+    /// One plan for each side that can run the graph, at least one. Plans with room come first, then the least
+    /// [weighted] time. Also returns a side that lacks room. An error fails the call, whatever the other side says,
+    /// unless it is of size or of a user's kernel that needs a GPU.
     fn wholes(&self, sides: &[&Target]) -> Result<(Vec<Plan>, Option<Backend>), PlanError> {
         let can_run = |side: &&&Target| !self.has_data_far() || side.backend == Backend::Gpu;
         let (mut plans, mut failed, mut too_small) = (Vec::new(), None, None);

@@ -51,7 +51,7 @@ struct Depth {
     branches: usize,
     /// Branches of the `if` that ends or goes on here.
     branch: usize,
-    /// Whether a block has just ended, after which there may be an `else`.
+    /// True if a block has just ended, after which there may be an `else`.
     is_after_block: bool,
 }
 
