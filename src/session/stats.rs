@@ -29,7 +29,7 @@ pub struct RunStats {
     pub downloads: u64,
     /// Kernels launched.
     pub dispatches: u64,
-    /// Kernels that ran on the host's cores: some of them if the run was shared out over both sides.
+    /// Kernels that ran on the host's cores: some of them if the run was split over both sides.
     pub dispatches_on_cpu: u64,
     /// Bytes brought to the device, parameters included.
     pub bytes_up: u64,

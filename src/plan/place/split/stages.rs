@@ -1,4 +1,4 @@
-//! When each step of a shared out plan runs, and the parts that come of it.
+//! The times at which the steps of a split plan run, and the resulting parts.
 
 use std::collections::HashSet;
 

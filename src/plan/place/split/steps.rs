@@ -11,7 +11,7 @@ const SMALL_TRANSFER: f64 = 65_536.0;
 /// Bytes of a kept result from which on it is to be on the GPU, as residents of that size are.
 const LARGE_KEPT: f64 = 4e6;
 
-/// The steps of a plan, to be shared out.
+/// The steps of a plan, to be split.
 pub(crate) struct Steps<'a> {
     pub whole: &'a Plan,
     pub sides: SideTargets<'a>,
