@@ -28,7 +28,7 @@ use crate::record::{Recorded, Recorder, Refusal, UntypedId};
 pub struct Wgsl {
     source: Arc<str>,
     entry: Arc<str>,
-    /// `None` until they are said.
+    /// `None` until they are set.
     groups: Option<[u32; 3]>,
     inputs: Vec<UntypedId>,
     /// The function for the CPU, with the element type that it writes.

@@ -75,7 +75,7 @@ impl RunLoop<'_> {
         Ok(choice)
     }
 
-    /// The plan for a way on trial.
+    /// The plan for a route on trial.
     fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
         let residents = self.locations()?;
         self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))

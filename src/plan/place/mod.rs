@@ -153,8 +153,8 @@ impl Asked<'_> {
         Ok(split.filter(|split| self.has_room(split.held_bytes())))
     }
 
-    /// The way that is taken, that of the first plan or the split, and those that may be tried: none where that would
-    /// move a resident.
+    /// The route that is taken, that of the first plan or the split, and the routes that may be tried: none if a trial
+    /// would move a resident.
     fn routes(&self, plans: &[Plan], split: Option<&Split>, is_split: bool) -> Routes {
         let wholes = plans.iter().map(|plan| {
             let seconds = if self.has_room(plan.held_bytes) { plan.seconds } else { f64::INFINITY };

@@ -15,7 +15,8 @@ pub(crate) struct Placed {
     pub sides: SmallVec<[(Backend, Prediction); 2]>,
     /// A side that was passed over since it has no room for the graph.
     pub too_small: Option<Backend>,
-    /// The way that was taken, and those that are predicted to take about as long, unless trying them costs too much.
+    /// The route that was taken, and the routes that are predicted to take about as long, unless trying them costs too
+    /// much.
     pub routes: Routes,
 }
 
@@ -69,7 +70,7 @@ impl Placed {
     }
 }
 
-/// Ways in which a graph may run, at least one, each once.
+/// Routes that a graph may take, at least one, each once.
 pub(crate) type Routes = SmallVec<[Route; 3]>;
 
 /// The predicted time of a GPU for a whole graph is weighted by this factor, beside that of the host. Probes see a card
@@ -111,7 +112,7 @@ pub(crate) fn weighted(side: Backend, seconds: f64) -> f64 {
     }
 }
 
-/// The way that is `taken`, and those of `others` that are worth being tried beside it, the faster first.
+/// The route that is `taken`, and those of `others` that are worth being tried beside it, the faster first.
 pub(crate) fn near(taken: TimedRoute, others: impl IntoIterator<Item = TimedRoute>) -> Routes {
     let mut others: SmallVec<[TimedRoute; 2]> = others.into_iter().collect();
     others.sort_by(|one, other| one.weighted().total_cmp(&other.weighted()));

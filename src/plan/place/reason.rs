@@ -15,9 +15,9 @@ use crate::plan::{Home, Placed, Planned, Stage};
 pub(crate) enum Chooser {
     /// The planner, by predicted times.
     Times,
-    /// Runs of the graph, which was tried each way.
+    /// Runs of the graph, which was tried on each route.
     Measured(RouteTimes),
-    /// It is being tried each way.
+    /// The graph is being tried on each route.
     Trial,
     /// The batch or the device.
     Asked(Placement),
