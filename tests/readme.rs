@@ -17,8 +17,7 @@ fn the_table_of_operations_is_the_registry() {
     let (table, after) = rest.split_once(END).expect("a mark after the table");
     let wanted = wanted();
     if std::env::var_os("UPDATE_README").is_some() {
-        fs::write(&path, format!("{before}{BEGIN}{wanted}{END}{after}"))
-            .expect("it is written");
+        fs::write(&path, format!("{before}{BEGIN}{wanted}{END}{after}")).expect("it is written");
         return;
     }
     assert!(table == wanted, "docs/operations.md should have this table:\n{wanted}");

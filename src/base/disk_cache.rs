@@ -1,4 +1,4 @@
-//! Blobs on disk for what can be made again: a file each, whole or not at all.
+//! Blobs on disk that can be made again: a file each, whole or not at all.
 //!
 //! Any number of processes may share a folder. A file that is damaged, cut short or of another version is as good
 //! as none, and the folder may be deleted at any time.
@@ -110,7 +110,7 @@ impl Store {
     }
 }
 
-/// The folder for what this user's programs can make again; `None` where there is no such place.
+/// The folder for files that this user's programs can make again; `None` if there is none.
 pub(crate) fn user_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     folder_in(variable, std::env::home_dir())
@@ -151,7 +151,7 @@ fn seal(blob: &[u8], key: &str) -> Vec<u8> {
     [&MAGIC[..], &hash(&body).to_le_bytes(), &body].concat()
 }
 
-/// The blob in what [`seal`] made for `key`.
+/// The blob in the bytes that [`seal`] made for `key`.
 fn open<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let body = bytes.strip_prefix(MAGIC)?;
     let (sum, body) = body.split_first_chunk::<8>()?;

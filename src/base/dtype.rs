@@ -193,7 +193,7 @@ pub trait Index: Numeric {}
 pub trait Logical: Element {}
 
 /// A type of the user's own that is one of the element types with another name, so that metres are not added to
-/// seconds. It can do what the type inside can.
+/// seconds. It has the operations of the type inside.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -16,7 +16,7 @@ use crate::ops::{
 };
 use crate::record::{Recorded, Recorder, Refusal, UntypedId};
 
-/// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
+/// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with its inputs.
 ///
 /// The source is a whole module in WGSL. In bind group 0, bindings 0, 1, … are the inputs in the order of
 /// [`input`](Self::input), declared `var<storage, read>`. The next binding is the result, declared `var<storage,

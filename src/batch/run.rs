@@ -1,4 +1,4 @@
-//! Compile and run a batch, and read what came back.
+//! Compile and run a batch, and read its results.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -21,15 +21,14 @@ impl<T: Element> Resident<T> {
     /// commands submitted after its first poll.
     ///
     /// The elements come first, in row-major order: `f32`, `i32` and `u32` as they are, a truth value as a `u32` of 0
-    /// or 1, `f16` as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger, and what
-    /// lies beyond the elements is anything. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
+    /// or 1, `f16` as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger; the bytes
+    /// beyond the elements are unspecified. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
     ///
     /// Destroying the buffer destroys the data; runs that read the resident then fail.
     ///
-    /// From then on the data lies on the GPU alone, so that what is written is what later runs read, on the CPU too,
-    /// for which each fetches it. This goes before [`keep_host_copy`](Self::keep_host_copy): no copy is kept, and the
-    /// data is lost with the GPU. Runs of programs that fill the resident give it another buffer, which is not shared:
-    /// ask again.
+    /// From then on the data lies on the GPU alone. Later runs read the data that is written to it; each run on the CPU
+    /// fetches it. This overrides [`keep_host_copy`](Self::keep_host_copy): no copy is kept, and the data is lost with
+    /// the GPU. Runs of programs that fill the resident give it another buffer, which is not shared: ask again.
     ///
     /// ```no_run
     /// # fn copy(device: &onetrip::Device, mine: &wgpu::Buffer) -> onetrip::Result<()> {
@@ -51,7 +50,7 @@ impl<T: Element> Resident<T> {
     /// [`Device::resident`](crate::Device::resident) where the data was on the host.
     pub fn wgpu_buffer(&self) -> Result<WgpuBuffer> {
         let gpu = self.device().opened().ok_or(DeviceError::NoGpu)?;
-        // Else a copy on the host would be given up for what is lost.
+        // Else a copy on the host would be given up for lost data.
         gpu.check()?;
         loop {
             let buffer = on_device(self.handle(), &gpu)?;

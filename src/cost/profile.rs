@@ -58,9 +58,9 @@ pub struct SideProfile {
     pub arithmetic: Curve,
     /// Transcendental functions, by flops.
     pub transcendental: Curve,
-    /// Reductions beside what is done before them, by flops.
+    /// Reductions without the work before them, by flops.
     pub reduce: Curve,
-    /// Softmax and norms beside what is done before and after them, by flops.
+    /// Softmax and norms without the work before and after them, by flops.
     pub row: Curve,
     /// Matrix products, by flops.
     pub product: Curve,

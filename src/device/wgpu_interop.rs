@@ -46,9 +46,9 @@ impl Device {
 }
 
 impl DeviceBuilder {
-    /// Shares a wgpu device of the caller's own, as [`Device::from_wgpu`], with what the builder was told. With
-    /// [`Recovery::Reopen`](crate::Recovery::Reopen), what is opened after a loss is a device of this crate's own, if
-    /// that has the limits of the lost one.
+    /// Shares a wgpu device of the caller's own, as [`Device::from_wgpu`], with the builder's options. With
+    /// [`Recovery::Reopen`](crate::Recovery::Reopen), a loss opens a device of this crate's own, if that has the limits
+    /// of the lost one.
     ///
     /// # Errors
     /// As [`Device::from_wgpu`]; [`DeviceError::Profile`](crate::DeviceError::Profile);

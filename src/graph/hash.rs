@@ -8,7 +8,7 @@ use slotmap::SecondaryMap;
 
 use super::{Graph, NodeId};
 
-/// Counts the changes to what is hashed, and how.
+/// The version of the hash: it counts changes of the hashed data and of their order.
 const VERSION: u32 = 3;
 
 /// 128 bits that graphs of equal structure have in common: operations with their parameters, element types, shapes, who

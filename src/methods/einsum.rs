@@ -25,8 +25,8 @@ impl<T: Numeric> Term<'_, T> {
 
 /// Einstein's summation.
 impl GpuCommandBatch {
-    /// Einstein's summation by NumPy's rules: `subscripts` names the axes of each operand and, after `->`, those of
-    /// the result; what the result lacks is summed over. `"bij,bjk->bik"` is a batched matrix product, `"ii->i"` a
+    /// Einstein's summation by NumPy's rules: `subscripts` names the axes of each operand and, after `->`, those of the
+    /// result; letters that the result lacks are summed over. `"bij,bjk->bik"` is a batched matrix product, `"ii->i"` a
     /// diagonal, `"...i->..."` a sum over the last axis. Sizes of 1 broadcast.
     ///
     /// Two operands at a time become one: a matrix product where both have axes of their own, else an

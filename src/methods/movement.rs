@@ -1,4 +1,4 @@
-//! Movement: views of the same values, and what joins or borders tensors.
+//! Movement: views of the same values, and operations that join or border tensors.
 
 use smallvec::SmallVec;
 

@@ -70,7 +70,7 @@ fn summary(doc: &'static str) -> &'static str {
     doc.split("\n\n").next().unwrap_or(doc).trim()
 }
 
-/// The words that rows are written in: element types, allowed errors, and what an operation fuses with.
+/// The words that rows are written in: element types, allowed errors, and partners of fusion.
 pub(in crate::methods) mod words {
     use crate::ops::Accepts;
 

@@ -48,10 +48,10 @@ impl MatMulDims {
     }
 }
 
-/// The highest exactness of the product of two `f32` matrices where the device has matrix units
-/// (cooperative matrices) that multiply `f16` and add in `f32`. Products of eight rows or fewer, which such units do not
-/// speed up, are [`Exact`](Self::Exact) with every choice, as all are on other devices and on the CPU.
-/// [`explain`](crate::GpuCommandBatch::explain) names what a kernel runs on.
+/// The highest exactness of the product of two `f32` matrices where the device has matrix units (cooperative matrices)
+/// that multiply `f16` and add in `f32`. Products of eight rows or fewer, which such units do not speed up, are
+/// [`Exact`](Self::Exact) with every choice, as all are on other devices and on the CPU.
+/// [`explain`](crate::GpuCommandBatch::explain) names the units that a kernel runs on.
 ///
 /// The error of a product of uniform numbers in −1..1 with k = 4096 was 1.3e-6 with `Exact`, 3.5e-7 with `Split` and
 /// 2.7e-4 with `Half`. It is measured in norm against float64 (`cargo bench --bench kernels`); `BENCHMARKS.md` has the

@@ -73,9 +73,9 @@ pub(crate) struct Plan {
     pub slots: Vec<u64>,
     /// The operations that can fail on the data, in the order recorded.
     pub sites: Vec<NodeId>,
-    /// The downloaded values, in the order of [`Graph::outputs`].
+    /// The downloaded values, in the order of `Graph::outputs`.
     pub downloads: Vec<ValueId>,
-    /// The values that stay on the device, in the order of [`Graph::keeps`].
+    /// The values that stay on the device, in the order of `Graph::keeps`.
     pub keeps: Vec<ValueId>,
     /// Bytes that a run holds at once: slots, kept results and bound residents.
     pub peak_bytes: u64,

@@ -84,7 +84,7 @@ pub(crate) fn steps(
     checked(pass, || steps.iter().try_for_each(|step| check_step(values, step, target)))
 }
 
-/// Steps run after what they read.
+/// Steps run after the makers of their operands.
 pub(crate) fn order(pass: &'static str, steps: &[Step], values: &[Value]) -> Result<(), PlanError> {
     checked(pass, || {
         let given = |value: &Value| matches!(value.home, Home::Upload { .. } | Home::Resident(_));

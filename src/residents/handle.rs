@@ -28,7 +28,7 @@ struct Cell {
     keeps_host_copy: AtomicBool,
     /// The side on which runs are to find the data, besides the one where it lies.
     preferred: Mutex<Option<Backend>>,
-    /// Held by the run that replaces the data by what it makes of it.
+    /// Held by the run that replaces the data by a result computed from it.
     update_lock: Arc<tokio::sync::Mutex<()>>,
     /// Held by the thread that sends the data to the GPU.
     sending: Mutex<()>,
@@ -74,7 +74,7 @@ impl Handle {
         self.0.sending.lock()
     }
 
-    /// The lock of runs that replace the data by what they make of it.
+    /// The lock of runs that replace the data by a result computed from it.
     pub fn update_lock(&self) -> &Arc<tokio::sync::Mutex<()>> {
         &self.0.update_lock
     }
@@ -154,7 +154,7 @@ impl Handle {
         *self.lock() = storage;
     }
 
-    /// Keeps a copy on the host from now on, whatever fills the resident.
+    /// Keeps a copy on the host from now on, of all data that fills the resident.
     pub fn keep_host_copy(&self) {
         self.0.keeps_host_copy.store(true, Ordering::Relaxed);
     }

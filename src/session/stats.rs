@@ -13,9 +13,9 @@ use crate::cost::Backend;
 pub struct RunStats {
     /// The side of the run; `None` before the first run. It is the GPU if any of it ran there.
     pub backend: Option<Backend>,
-    /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel
-    /// with the first run of a batch. Large uploads may go in up to 8 waves, so that a GPU works on what has come while
-    /// the host packs what comes next.
+    /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel with the first
+    /// run of a batch. Large uploads may go in up to 8 waves, so that a GPU works on one part while the host packs the
+    /// next.
     pub uploads: u64,
     /// Command buffers submitted, one for each wave (on the CPU: runs of the plan), with those that
     /// [replace](crate::GpuCommandBatch::update) parts of residents. Neither this nor what follows counts what brings

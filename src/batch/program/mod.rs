@@ -108,9 +108,9 @@ impl Program {
         })
     }
 
-    /// Runs the program. An input that is not given has the data that it had when the program was compiled.
-    /// [Residents](GpuCommandBatch::bind) have what they hold when the run starts, and those that the batch
-    /// [keeps](GpuCommandBatch::keep) have what the run made when it ends.
+    /// Runs the program. An input that is not given has the data that it had when the program was compiled. The run
+    /// reads the data that [residents](GpuCommandBatch::bind) hold when it starts. When it ends, it fills the residents
+    /// that the batch [keeps](GpuCommandBatch::keep).
     ///
     /// An input is a pair of a tensor, an id or a name with its data. Where element types differ, an [`Input`] is made of
     /// each, and [`Input::ids`] of 64-bit integers:

@@ -107,7 +107,7 @@ impl Outputs {
     }
 
     /// The data that this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep),
-    /// whatever later runs leave in the resident that `keep` returned.
+    /// unaffected by data that later runs leave in the resident that `keep` returned.
     ///
     /// # Errors
     /// [`ReadError`] if the program does not keep the value, or it is of another type.

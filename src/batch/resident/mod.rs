@@ -21,8 +21,8 @@ use crate::ops::{Type, check_size};
 use crate::residents::{Handle, Storage};
 use crate::session::{HostOrGpuResult, STRIDE, recover_for_repeat, yield_now};
 
-/// Bytes up to which data for a device with two sides is kept on both: what cores read in less than the time of a
-/// round trip to a GPU, so that a small graph may run on either.
+/// Bytes up to which data for a device with two sides is kept on both, so that a small graph may run on either. Cores
+/// read that much in less than the time of a round trip to a GPU.
 const ON_BOTH_SIDES: usize = 4 << 20;
 
 /// A tensor that stays on the device until its last handle is dropped. Any number of batches of its device read it: a
@@ -202,7 +202,7 @@ impl<T: Element> Resident<T> {
     }
 }
 
-/// Transfers of a resident's data, whatever its element type.
+/// Transfers of a resident's data, of any element type.
 impl Handle {
     /// Has the host keep a copy from now on, and brings the data that is there.
     async fn copied_to_host(&self) -> Result<()> {

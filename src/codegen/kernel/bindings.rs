@@ -122,7 +122,7 @@ impl Kernel<'_> {
         index.map_or_else(|| UNBOUND.into(), |index| format!("buffer{index}"))
     }
 
-    /// True if what is bound is in fours.
+    /// True if the bound elements are in fours.
     pub(super) fn is_in_fours(&self, at: BufferRef) -> bool {
         self.buffers.iter().any(|b| b.at == at && matches!(b.element, BufferElement::Four(_)))
     }

@@ -157,7 +157,7 @@ impl<'a> Quads<'a> {
         out
     }
 
-    /// Loads what is fetched in fours.
+    /// Loads the elements that are fetched in fours.
     fn fetch(&self, kernel: &mut Kernel<'_>, fetched: &[FetchedQuad], out: &mut Loads) {
         for (quad, name) in fetched.iter().zip(PLACES) {
             let FetchedQuad { operand, table, position } = *quad;

@@ -1,4 +1,4 @@
-//! Matrix products: three kernels, and what they share.
+//! Matrix products: three kernels, and their common parts.
 //!
 //! - [`tiles`] for scalar units, [`strips`] for few rows, [`units`] for matrix units.
 //! - [`load`] tells how an operand lies in memory and reads it, [`transfer`] moves along it and brings tiles of it to

@@ -34,7 +34,7 @@ struct Reduction {
     schedule: ReduceSchedule,
     prologue: Ref,
     state: CombineState,
-    /// The type of what was combined.
+    /// The type of the combined value.
     result: Ty,
     axes: ReduceAxes,
 }

@@ -33,7 +33,7 @@ impl PassFold {
         }
     }
 
-    /// The WGSL type of what is folded.
+    /// The WGSL type of the folded value.
     pub fn ty(self) -> &'static str {
         match self {
             Self::Max | Self::Sum => "f32",

@@ -13,8 +13,8 @@ operations! {
     /// Indexing. Indices are `i32` or `u32` and count from 0. One that is negative, or not below the size of its axis, is a
     /// [`Fault`](crate::Fault): [`execute`](GpuCommandBatch::execute) returns it, and the run has no results.
     ///
-    /// Indices are expressions like any other: they are computed where they are used, and what follows is fused too. The
-    /// tensor that is read must be in memory: what an expression gives is stored first.
+    /// Indices are expressions like any other: they are computed where they are used, and later operations are fused
+    /// too. The tensor that is read must be in memory: the result of an expression is stored first.
     "indexing";
 
     /// The elements of `table` at `indices` along `axis`: the shape of `indices` stands in place of the axis.

@@ -58,7 +58,7 @@ pub enum Causal {
     None,
     /// Query i sees keys 0 to i: PyTorch's and ONNX's `is_causal`.
     TopLeft,
-    /// Query i sees keys 0 to i + S − L, so that the last query sees all: what decoding with earlier keys needs.
+    /// Query i sees keys 0 to i + S − L, so that the last query sees all. Decoding with earlier keys needs this.
     BottomRight,
 }
 

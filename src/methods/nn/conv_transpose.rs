@@ -62,10 +62,10 @@ struct Axis {
 }
 
 operations! {
-    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and what overlaps is
-    /// added up. With stride s, one product computes the s results between two elements, from s parts of the filter.
-    /// The results are then put in place (Shi et al., 2016). Where filters see fewer than 4 channels, or are dilated,
-    /// the argument is written out with zeros between its elements.
+    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and overlaps are added
+    /// up. With stride s, one product computes the s results between two elements, from s parts of the filter. The
+    /// results are then put in place (Shi et al., 2016). Where filters see fewer than 4 channels, or are dilated, the
+    /// argument is written out with zeros between its elements.
     ///
     /// Filters whose size is no multiple of the stride are filled up with zeros, and zeros between elements are
     /// multiplied by filters. Products of zeros with ±∞ or NaN are NaN. Such an element makes NaN of up to s − 1

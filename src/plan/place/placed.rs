@@ -6,7 +6,7 @@ use super::split::Split;
 use crate::cost::{Backend, Prediction, Route};
 use crate::plan::{Plan, Target};
 
-/// A graph's plan, and what the sides would take for all of it.
+/// A graph's plan, and the predicted times of the sides for all of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Placed {
     pub planned: Planned,

@@ -189,7 +189,7 @@ fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
     steps.whole.steps.iter().enumerate().map(&mut reason).collect()
 }
 
-/// Prints what a plan for the GPU is brought, and what it hands out.
+/// Prints the uploads and the downloads of a plan for the GPU.
 fn transfers(page: &mut String, steps: &Steps<'_>) {
     let Steps { whole: plan, sides, part, .. } = *steps;
     if plan.backend != Backend::Gpu {

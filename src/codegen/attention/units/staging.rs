@@ -10,7 +10,7 @@ pub(super) struct StagingTexts {
     pub places: String,
     /// Reads the tiles at `next_key`.
     pub fetch: String,
-    /// Puts what was read into workgroup memory.
+    /// Puts the loaded elements into workgroup memory.
     pub put: String,
 }
 

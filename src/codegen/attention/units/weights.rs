@@ -142,7 +142,7 @@ impl Squares<'_> {
         text
     }
 
-    /// Statements that multiply what was summed by `shrink{r}`.
+    /// Statements that multiply the sums by `shrink{r}`.
     fn rescale(&self, r: usize) -> String {
         let (pitch, ty) = (self.pitch(self.schedule().keys), self.ty("f32", 'C'));
         let mut text =

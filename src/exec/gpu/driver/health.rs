@@ -101,7 +101,7 @@ impl Health {
     }
 
     pub fn lose(&self, reason: String) {
-        // The first reason is the cause; what follows are its effects.
+        // The first reason is the cause; later ones are its effects.
         if let Ok(()) = self.lost.set(reason) {
             event!(ERROR, "device lost", reason = self.loss());
         }

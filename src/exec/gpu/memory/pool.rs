@@ -13,7 +13,7 @@ use crate::error::DeviceError;
 use crate::exec::gpu::driver::{self, Calls, Driver, DriverOwned, Health, Mapped, WgpuHandle};
 use crate::exec::memory::MemoryCounts;
 
-/// Memory that may lie idle whatever the load.
+/// Memory that may lie idle under any load.
 const IDLE_FLOOR: u64 = 256 << 20;
 
 /// The purpose of a buffer, which fixes its usages.
