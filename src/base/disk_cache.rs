@@ -50,8 +50,8 @@ impl Store {
         Some(blob)
     }
 
-    /// Keeps `blob` under `key`, in place of what was there, and makes room by deleting what was not
-    /// used for longest. A blob that would take half of the room is not kept.
+    /// Keeps `blob` under `key`, in place of an earlier one, and makes room by deleting the least recently used blobs.
+    /// A blob that would take half of the room is not kept.
     ///
     /// # Errors
     /// Errors of the file system, or that others can write to the folder.
@@ -142,7 +142,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// A file's bytes: [`MAGIC`], the hash of what follows, the length of the key, the key, the blob.
+/// A file's bytes: [`MAGIC`], the hash of the rest, the length of the key, the key, the blob.
 fn seal(blob: &[u8], key: &str) -> Vec<u8> {
     let mut body = Vec::with_capacity(8 + key.len() + blob.len());
     body.extend_from_slice(&(key.len() as u64).to_le_bytes());

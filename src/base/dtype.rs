@@ -1,5 +1,5 @@
-//! Element types: what a buffer holds ([`DType`]), which Rust types may stand for it
-//! ([`Element`]), and what a lane computes in ([`Ty`]).
+//! Element types: that of a buffer ([`DType`]), the Rust types that stand for it ([`Element`]), and that of a lane
+//! ([`Ty`]).
 
 use std::fmt;
 

@@ -162,7 +162,7 @@ impl Rows {
         self.lanes() == 4 && self.wide.contains(&operand)
     }
 
-    /// Binds what a phase reads and writes; the name of the scratch memory, if it is bound.
+    /// Binds the memory that a phase reads and writes; the name of the scratch memory, if it is bound.
     pub fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase) -> String {
         if phase == Phase::Partial {
             let scratch = kernel.bind_scratch(true);

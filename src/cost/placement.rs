@@ -1,4 +1,5 @@
-//! The placement of a graph: who chooses its side, and how. The route of a run, and the residence of what it reads.
+//! The placement of a graph: the rule that chooses its side. The route of a run, and the residence of the data that it
+//! reads.
 
 use std::fmt;
 

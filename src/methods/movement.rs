@@ -17,7 +17,7 @@ use crate::residents::SliceUpdate;
 
 operations! {
     /// Movement. All but [`concat`](GpuCommandBatch::concat) and [`pad`](GpuCommandBatch::pad) are views, folded into
-    /// whatever reads them. A reshape that strides cannot express, and a view that is itself an output, is copied.
+    /// their readers. A reshape that strides cannot express, and a view that is itself an output, is copied.
     "movement";
 
     /// The same elements in row-major order under another shape of as many elements.
@@ -98,7 +98,7 @@ impl GpuCommandBatch {
         tensors: impl IntoIterator<Item = impl Operand<T>>,
         axis: isize,
     ) -> Tensor<'_, T> {
-        // Not within the call, nor in a closure: what the iterator records is the user's own.
+        // Not within the call, nor in a closure: operations that the iterator records are the user's own.
         let mut operands: SmallVec<[UntypedId; 4]> = SmallVec::new();
         for x in tensors {
             operands.push(self.operand(x).value());

@@ -79,8 +79,8 @@ pub(crate) struct Plan {
     pub keeps: Vec<ValueId>,
     /// Bytes that a run holds at once: slots, kept results and bound residents.
     pub peak_bytes: u64,
-    /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and
-    /// to.
+    /// Bytes that a run holds until it is done: its slots, its kept results, and on a GPU the staging memory of the
+    /// host.
     pub held_bytes: u64,
     /// Bytes that go to the device and back, without parameters.
     pub bytes_up: u64,

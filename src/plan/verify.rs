@@ -21,7 +21,7 @@ macro_rules! ensure {
     };
 }
 
-/// Operands come before their users, and every type is what the operation's rule says.
+/// Operands come before their users, and every type follows the operation's rule.
 pub(crate) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
     checked(pass, || {
         for (ix, node) in ir.nodes.iter().enumerate() {

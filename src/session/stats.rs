@@ -18,8 +18,8 @@ pub struct RunStats {
     /// next.
     pub uploads: u64,
     /// Command buffers submitted, one for each wave (on the CPU: runs of the plan), with those that
-    /// [replace](crate::GpuCommandBatch::update) parts of residents. Neither this nor what follows counts what brings
-    /// residents, or parts of them, from one side to the other, as for
+    /// [replace](crate::GpuCommandBatch::update) parts of residents. Neither this nor the counters below count
+    /// transfers of residents, or of parts of them, from one side to the other, as for
     /// [`keep_host_copy`](crate::Resident::keep_host_copy): the device's [`metrics`](crate::Device::metrics) do.
     pub submits: u64,
     /// Submits that the run shared with other runs: each such submit counts for each of them. Small runs share a submit
@@ -65,8 +65,8 @@ pub struct RunStats {
 }
 
 impl RunStats {
-    /// Adds what one piece of a run counted, where all run in one trip. What moves between pieces on the host is no
-    /// trip.
+    /// Adds the counts of one piece of a run whose pieces run in one trip. Moves between pieces on the host are no
+    /// trips.
     pub(super) fn add(&mut self, piece: &Self) {
         self.dispatches += piece.dispatches;
         self.dispatches_on_cpu += piece.dispatches_on_cpu;

@@ -94,7 +94,7 @@ impl MatrixResults {
         text
     }
 
-    /// Binds what a dispatch needs that combines partial results, and makes its texts.
+    /// Binds the memory of a dispatch that combines partial results, and makes its texts.
     pub fn combined(&self, kernel: &mut Kernel<'_>) -> Combined {
         kernel.bind_outputs(|_| false);
         let roots = kernel.output_roots();

@@ -49,7 +49,7 @@ impl PassFold {
     }
 }
 
-/// The passes of a kind, and the normalised element from what the passes left of it.
+/// The passes of a kind, and the normalised element from their results.
 pub(crate) fn passes(
     kind: RowKind,
     len: &str,

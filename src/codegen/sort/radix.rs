@@ -80,7 +80,7 @@ impl<'s> Radix<'s> {
         scratch
     }
 
-    /// The functions `fetch` and, where it is wanted, `position`, of what the pass before left.
+    /// The functions `fetch` and, if wanted, `position`, of the elements that the pass before left.
     fn source(&self, kernel: &mut Kernel<'_>, pass: u32, scratch: &str, positions: bool) -> String {
         let load = |name: &str, from: &str, len: &str| {
             format!(

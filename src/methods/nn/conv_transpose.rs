@@ -170,7 +170,7 @@ fn phases_of<'b, T: Numeric, const D: usize>(
     w.reshape([all, seen].into_iter().chain(taps).collect::<Shape>())
 }
 
-/// `x` with zeros between its elements, and of that what `axes` take.
+/// `x` with zeros between its elements, cut to the range that `axes` take.
 fn spread_out<'b, T: Numeric>(
     x: Tensor<'b, T>,
     shape: &Shape,

@@ -137,7 +137,7 @@ pub(super) fn slid<'b, T: Element>(
     Ok(y)
 }
 
-/// Refuses what windows along `more` axes make too many axes of.
+/// Refuses a shape that gets too many axes by windows along `more` axes.
 fn check_rank(shape: &Shape, more: usize) -> Result<(), MistakeKind> {
     check_size(&vec![1; shape.rank() + more].into())
 }

@@ -51,7 +51,7 @@ pub(crate) fn place<'a>(
     }
 }
 
-/// Seconds that a split must save, and the share of the time: what it takes to hand over, and predictions err.
+/// Seconds that a split must save, and the share of the time. They cover the hand-over and errors of prediction.
 const WORTH_SPLITTING: f64 = 20e-6;
 const SHARE_WORTH_SPLITTING: f64 = 0.1;
 
@@ -62,7 +62,7 @@ const MOST_STEPS_SPLIT: usize = 128;
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     graph: &'a Graph,
-    /// The route to take, whatever is predicted.
+    /// The route to take, if it is not left to prediction.
     route: Option<Route>,
     /// The location of the data of each.
     residents: &'a [Residence],
@@ -306,8 +306,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_side_without_room_is_passed_over_for_one_that_has_it() {
-        // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and what they are copied from and
-        // to.
+        // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and the staging memory of both.
         let batch = chain(1000);
         let held = |target: &Target| plan(&batch.recorded().graph, target).unwrap().held_bytes;
         let targets = targets(2.0, 1.0);

@@ -80,10 +80,10 @@ pub(crate) type Routes = SmallVec<[Route; 3]>;
 /// a split must save more anyway.
 pub(crate) const GPU_MARGIN: f64 = 1.25;
 
-/// Routes whose weighted time is up to so many times that of the fastest are tried. In the tables of BENCHMARKS.md,
-/// what one side took was off from what was predicted by up to 2.7 times, beside the other (1024×[64, 64, 10]: 58.6 µs
-/// and 113.5 predicted, 118.6 and 84.5 measured). What takes 1.5 times as long as the other way after all was then
-/// predicted to take at least 1 / 1.8 of its time. The rest is for cards that are slower at rest.
+/// Routes whose weighted time is up to so many times that of the fastest are tried. In the tables of BENCHMARKS.md, the
+/// time of one side was off from its prediction by up to 2.7 times, relative to the other (1024×[64, 64, 10]: 58.6 µs
+/// and 113.5 predicted, 118.6 and 84.5 measured). A route that takes 1.5 times as long as the other was then predicted
+/// to take at least 1 / 1.8 of its time. The rest is for cards that are slower at rest.
 const NEAR: f64 = 2.5;
 /// Nothing that is predicted to take longer is tried.
 const MOST_SECONDS: f64 = 0.05;

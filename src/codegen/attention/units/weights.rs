@@ -16,8 +16,8 @@ impl Squares<'_> {
         format!("let scale = {}{scale};", self.attention.scale_unit())
     }
 
-    /// Statements that turn scores into weights and bring these back to the units, or leave the loop where some may be
-    /// past what halves hold.
+    /// Statements that turn scores into weights and bring these back to the units, or leave the loop if some may exceed
+    /// the range of `f16`.
     pub(super) fn weights(&self, kernel: &mut Kernel<'_>) -> String {
         let keys = self.schedule().keys;
         let (pitch, ty) = (self.pitch(keys), self.ty("f16", 'A'));

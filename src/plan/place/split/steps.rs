@@ -46,7 +46,7 @@ impl Steps<'_> {
         }
     }
 
-    /// The values in an order of dependency: what is given, then what each step makes.
+    /// The values in an order of dependency: the given ones, then the results of each step.
     pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, FlowOrigin)> {
         let given =
             self.whole.values.iter().zip(0..).filter_map(|(value, at)| {
@@ -109,7 +109,7 @@ impl PartOf<'_> {
         &self.split.parts[self.at]
     }
 
-    /// When what the plan's upload `input` brings is made, unless the whole graph's upload brings it.
+    /// The stage that makes the value of the plan's upload `input`, unless the whole graph's upload brings it.
     pub fn maker(&self, input: u32) -> Option<Stage> {
         match self.part().uploads.get(input as usize)? {
             Supply::Part(made) => Some(self.split.parts[made.part].stage),
