@@ -9,7 +9,7 @@
 
 {{functions}}
 
-// Of each group: the greatest score; that of all groups of the row, with the sum of the weights; the sums of weighted values.
+// For each group: its greatest score; the row's greatest score and the group's sum of weights; its sums of weighted values.
 var<workgroup> greatest_parts: array<f32, {{groups}}>;
 var<workgroup> total_parts: array<vec2<f32>, {{groups}}>;
 var<workgroup> sum_parts: array<vec4<f32>, {{sum_fours}}>;

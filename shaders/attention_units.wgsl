@@ -14,7 +14,7 @@
 // {{keys}} rows of keys and of values.
 var<workgroup> k_tile: array<vec4<f16>, {{k_fours}}>;
 var<workgroup> v_tile: array<vec4<f16>, {{v_fours}}>;
-// Of each subgroup: the scores of a square of rows, or a square of what was summed; and the weights, or queries.
+// For each subgroup: the scores of a square of rows, or a square of sums; and the weights, or queries.
 var<workgroup> scores: array<vec4<f32>, {{score_fours}}>;
 var<workgroup> weights: array<vec4<f16>, {{score_fours}}>;
 
@@ -52,7 +52,7 @@ fn main(
         {{fetch}}
     }
     loop {
-        // How many subgroups have scores that outgrew what they are relative to.
+        // The number of subgroups with scores above the running maximum.
         var grew = 0f;
         // Left for that before anything of the tile is summed.
         loop {

@@ -176,7 +176,7 @@ fn p_log1p(x: f32) -> f32 {
     if p_is_inf(y) || p_is_nan(y) {
         return y;
     }
-    // What the rounding of 1 + x lost.
+    // The part that the rounding of 1 + x lost.
     let lost = select(x - (u - 1.0), 1.0 - (u - x), x >= 1.0);
     return y + lost / u;
 }

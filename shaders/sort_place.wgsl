@@ -12,7 +12,7 @@
 
 {{write}}
 
-// How many elements of the row have the digit, in the tiles before and in all.
+// The number of elements of the row with the digit in the tiles before; `everywhere_in` counts those of all tiles.
 fn before(row: u32, digit: u32, tile: u32) -> u32 {
     return {{scratch}}[{{counts}} + (row * {{digits}}u + digit) * {{tiles}} + tile];
 }
@@ -23,7 +23,7 @@ fn everywhere_in(row: u32, digit: u32) -> u32 {
 
 var<workgroup> moved: array<u32, {{tile}}>;
 
-// By digit, how far it is from a place in the order of the tile to that in the row.
+// The distance from a place in the order of the tile to that in the order of the row, by digit.
 var<workgroup> shifts: array<u32, {{digits}}>;
 
 {{ranking}}

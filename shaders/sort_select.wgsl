@@ -15,7 +15,7 @@
 var<workgroup> filled: atomic<u32>;
 var<workgroup> held: u32;
 
-// How many are held, the same for all threads; with barriers.
+// The number of held elements, the same for all threads; with barriers.
 fn count_held(thread: u32) -> u32 {
     workgroupBarrier();
     if thread == 0u {
@@ -24,7 +24,7 @@ fn count_held(thread: u32) -> u32 {
     return workgroupUniformLoad(&held);
 }
 
-// Sorts what is held after filling up with what comes after every element.
+// Sorts the held elements, after padding that comes after every element.
 fn settle(thread: u32, used: u32) {
     for (var t = used + thread; t < {{held}}u; t += 256u) {
         keys[t] = 0xffffffffu;

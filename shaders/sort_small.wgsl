@@ -19,7 +19,7 @@ fn main(
     for (var t = thread; t < {{total}}u; t += 256u) {
         let row = first + t / {{span}}u;
         let j = t % {{span}}u;
-        // What fills up comes after every element.
+        // The padding comes after every element.
         var key = 0xffffffffu;
         if row < {{rows}} && j < {{len}} {
             key = fetch(row, j);

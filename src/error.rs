@@ -1,5 +1,5 @@
-//! Everything that can go wrong: one enum a stage, all wrapped by [`enum@Error`]. Every message says where, what
-//! and what to do.
+//! All errors: one enum a subject, all wrapped by [`enum@Error`]. Every message names the place, the fault and the
+//! remedy.
 
 mod data;
 mod device;
@@ -28,7 +28,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Mistakes in what was recorded, all of them.
+    /// All mistakes of recording.
     #[error(transparent)]
     Record(#[from] Mistakes),
     /// The graph is sound, but cannot be planned for this device.

@@ -30,16 +30,16 @@
 //!   [within a time](Program::run_within) if need be.
 //! - [`upload_with`](GpuCommandBatch::upload_with) and [`read_view`](GpuCommandBatch::read_view) spare copies of
 //!   large data.
-//! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, a [`Recovery`]
-//!   from lost GPUs, and where compiled kernels and profiles are kept on disk. [`Device::calibrate`] measures both
-//!   sides.
-//! - A [`Tensor`] has operators and every operation as a method; its [`BufferId`] borrows nothing. [`prelude`] imports
-//!   what most programs name.
+//! - [`Device::builder`] sets the options of a device: a profile, a [`Placement`], a memory budget, a [`Recovery`] from
+//!   lost GPUs, and where compiled kernels and profiles are kept on disk. [`Device::calibrate`] measures both sides.
+//! - A [`Tensor`] has operators, and every operation on it as a method. Operations without a tensor operand, or with a
+//!   list of them ([`full`](GpuCommandBatch::full), [`concat`](GpuCommandBatch::concat)), are methods of the batch
+//!   alone. A [`BufferId`] borrows nothing. [`prelude`] imports the names that most programs use.
 //! - [`GpuCommandBatch::wgsl`] takes kernels of your own, [`Newtype`] element types of your own; `Device::from_wgpu`
 //!   and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
-//! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did,
-//!   [`Program::profile`] what took how long, and [`Device::metrics`] counts it all.
+//! - [`GpuCommandBatch::explain`] lists the kernels to run, their side and the reason. [`GpuCommandBatch::stats`]
+//!   counts the last run, [`Program::profile`] times its parts, and [`Device::metrics`] counts all runs.
 //! - [`registry`] lists all operations.
 //!
 //! # Features
@@ -54,7 +54,7 @@
 //!   a memory budget, wait for each other. A call here that waits for a run of a task that only this thread would poll
 //!   never returns.
 
-// The proofs behind `exec::gpu::driver::Handle` go through all types of wgpu.
+// The proofs behind `exec::gpu::driver::WgpuHandle` go through all types of wgpu.
 #![recursion_limit = "256"]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,5 +1,5 @@
-//! Imports run one way: each stage may name those before it, none a later one, and each foreign crate is
-//! named only in its own place.
+//! Imports run one way: each room may name those before it, none a later one, and each foreign crate is named only in
+//! its own place.
 
 #[path = "one_way_street/tokens.rs"]
 mod tokens;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tokens::{Token, end_of_test_item, is, is_name, tokens};
 
-/// The stages in the order of the street. What stands in one row may not name each other.
+/// The rooms in the order of the street. Rooms of one row may not name each other.
 const STREET: &[&[&str]] = &[
     &["base"],
     &["error"],
@@ -30,7 +30,7 @@ const STREET: &[&[&str]] = &[
     &["prelude"],
 ];
 
-/// The streets inside of stages.
+/// The streets inside of rooms, by file or folder.
 const LANES: &[(&str, &[&[&str]])] = &[
     (
         "base",
@@ -74,7 +74,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
     ),
 ];
 
-/// The streets inside of folders of a stage.
+/// The streets of folders inside of a room, or inside of a folder of it.
 const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "plan",
@@ -297,7 +297,7 @@ fn no_files_import_each_other_in_a_circle() {
     assert!(names.is_empty(), "in a circle, or naming one: {names:#?}");
 }
 
-/// The street inside of a stage, if the stage has a place and, in it, a street.
+/// The street inside of a room, if the room has a place and, in it, a street.
 fn lanes(stage: &str) -> Option<Option<&'static [&'static [&'static str]]>> {
     position(STREET, stage)?;
     Some(LANES.iter().find(|(name, _)| *name == stage).map(|(_, lanes)| *lanes))

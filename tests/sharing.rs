@@ -249,7 +249,7 @@ async fn a_replaced_part_is_not_written_to_what_others_share() {
     let all = batch.replace_slice(old, new, 0, 1);
     batch.update(&state, all);
     batch.execute().await.expect("a run");
-    // Which the state does not read any more.
+    // The state does not read this buffer any more.
     queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&0.0_f32));
     queue.submit([]);
     for _ in 0..2 {

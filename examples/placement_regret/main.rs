@@ -11,7 +11,7 @@
 //! cannot hold, or is predicted to work on for over two seconds, are left out. `--list` prints a line for each graph.
 //!
 //! If all of Auto's timed runs were on one side, its time is that side's. They are runs of one plan, and the difference
-//! of two medians of it says nothing of the choice. Otherwise (graphs shared out over both sides, or that Auto moved
+//! of two medians of it says nothing of the choice. Otherwise (graphs split over both sides, or that Auto moved
 //! meanwhile) it is the median of its own runs. The line before the last has Auto's own runs everywhere.
 //!
 //! `--untaught` judges predictions from probes alone: the device learns nothing and tries nothing.

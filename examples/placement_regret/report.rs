@@ -49,7 +49,7 @@ pub struct Choice {
     pub seconds: f64,
 }
 
-/// A graph shared out over both sides.
+/// A graph split over both sides.
 #[derive(Clone, Copy)]
 pub struct Both {
     pub predicted: f64,

@@ -56,8 +56,8 @@ pub async fn heartbeat(end: Arc<AtomicBool>) -> Beats {
     beats
 }
 
-/// How long, of all cores together, others had the cores that the machine's host gave it, where the system says so:
-/// field 8 of the first line, in hundredths of a second.
+/// The time, summed over all cores, that the machine's host gave to others, if the system reports it: field 8 of the
+/// first line, in hundredths of a second.
 fn stolen() -> Duration {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let field = text.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());

@@ -21,7 +21,7 @@ impl Computing {
         Some(Self { wall: Instant::now(), seconds: computed()? })
     }
 
-    /// How the load was that `runs` runs made.
+    /// Returns the load that `runs` runs caused.
     pub fn load(&self, runs: u64) -> Option<Load> {
         let seconds = computed()? - self.seconds;
         let slice = Duration::from_secs_f64(seconds / runs.max(1) as f64);
@@ -44,7 +44,7 @@ fn computed() -> Option<f64> {
 pub struct Load {
     /// The number of threads.
     cores: f64,
-    /// How long at a time, after which a task lets others have its thread.
+    /// The time after which a task yields its thread.
     slice: Duration,
 }
 

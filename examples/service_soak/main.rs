@@ -3,12 +3,12 @@
 //! same graph gave alone.
 //!
 //! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12` loses the GPU twelve times,
-//! evenly over the minute; on the host's cores there is nothing to lose. Unless said, it is 10 s, 32 tasks and 3
-//! losses. It fails if a result was wrong or a run failed. *Heartbeat* is how long a task that wakes every millisecond
-//! had to wait longer than that, of which up to 2 ms are the runtime's timer, and the line `late` when that was more
-//! than 5 ms. The lines `machine` say how long it has to with as many cores kept busy by tasks that are none of this
-//! crate's, and while bare wgpu opens and closes devices, for `--machine N` seconds each: if not said, a quarter of the
-//! time, and 5 s at most. All say what time the machine's host gave to others meanwhile, where the system tells.
+//! evenly over the minute; on the host's cores there is nothing to lose. The default is 10 s, 32 tasks and 3 losses. It
+//! fails if a result was wrong or a run failed. *Heartbeat* is the delay of a task that wakes every millisecond; the
+//! runtime's timer accounts for up to 2 ms. The line `late` lists delays of more than 5 ms. The lines `machine` give
+//! the delay without this crate: with as many cores kept busy by other tasks, and while bare wgpu opens and closes
+//! devices. Each takes `--machine N` seconds; the default is a quarter of the time, at most 5 s. All lines give the
+//! time that the machine's host gave to others meanwhile, if the system reports it.
 
 #[path = "../common/flags.rs"]
 mod flags;

@@ -1,4 +1,4 @@
-//! Blobs on disk for what can be made again: a file each, whole or not at all.
+//! Blobs on disk that can be made again: a file each, whole or not at all.
 //!
 //! Any number of processes may share a folder. A file that is damaged, cut short or of another version is as good
 //! as none, and the folder may be deleted at any time.
@@ -36,7 +36,7 @@ impl Store {
         check_private(&self.folder).ok()?;
         let path = self.path(key);
         let about = fs::metadata(&path).ok()?;
-        // To open a pipe would wait for who writes to it.
+        // Opening a pipe would block until a writer opens it.
         if !about.is_file() || about.len() > self.room {
             return None;
         }
@@ -50,8 +50,8 @@ impl Store {
         Some(blob)
     }
 
-    /// Keeps `blob` under `key`, in place of what was there, and makes room by deleting what was not
-    /// used for longest. A blob that would take half of the room is not kept.
+    /// Keeps `blob` under `key`, in place of an earlier one, and makes room by deleting the least recently used blobs.
+    /// A blob that would take half of the room is not kept.
     ///
     /// # Errors
     /// Errors of the file system, or that others can write to the folder.
@@ -110,7 +110,7 @@ impl Store {
     }
 }
 
-/// The folder for what this user's programs can make again; `None` where there is no such place.
+/// The folder for files that this user's programs can make again; `None` if there is none.
 pub(crate) fn user_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     folder_in(variable, std::env::home_dir())
@@ -142,7 +142,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// A file's bytes: [`MAGIC`], the hash of what follows, the length of the key, the key, the blob.
+/// A file's bytes: [`MAGIC`], the hash of the rest, the length of the key, the key, the blob.
 fn seal(blob: &[u8], key: &str) -> Vec<u8> {
     let mut body = Vec::with_capacity(8 + key.len() + blob.len());
     body.extend_from_slice(&(key.len() as u64).to_le_bytes());
@@ -151,7 +151,7 @@ fn seal(blob: &[u8], key: &str) -> Vec<u8> {
     [&MAGIC[..], &hash(&body).to_le_bytes(), &body].concat()
 }
 
-/// The blob in what [`seal`] made for `key`.
+/// The blob in the bytes that [`seal`] made for `key`.
 fn open<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let body = bytes.strip_prefix(MAGIC)?;
     let (sum, body) = body.split_first_chunk::<8>()?;

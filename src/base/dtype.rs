@@ -1,5 +1,5 @@
-//! Element types: what a buffer holds ([`DType`]), which Rust types may stand for it
-//! ([`Element`]), and what a lane computes in ([`Ty`]).
+//! Element types: that of a buffer ([`DType`]), the Rust types that stand for it ([`Element`]), and that of a lane
+//! ([`Ty`]).
 
 use std::fmt;
 
@@ -193,7 +193,7 @@ pub trait Index: Numeric {}
 pub trait Logical: Element {}
 
 /// A type of the user's own that is one of the element types with another name, so that metres are not added to
-/// seconds. It can do what the type inside can.
+/// seconds. It has the operations of the type inside.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

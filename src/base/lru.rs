@@ -1,4 +1,4 @@
-//! A map of bounded size that forgets what was not used for longest.
+//! A map of bounded size that forgets its least recently used half when it is full.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -25,8 +25,8 @@ impl<K: Hash + Eq, V> Lru<K, V> {
         Some(value)
     }
 
-    /// Adds an entry. Where the map is full, the older half goes first, and is returned, so that the cost of the search is
-    /// spread over many insertions. To drop what is returned may take long: after the map is unlocked, then.
+    /// Adds an entry. Where the map is full, the older half goes first, and is returned, so that the cost of the search
+    /// is spread over many insertions. Drop the returned values after the map is unlocked: that may take long.
     #[must_use]
     pub fn insert(&mut self, key: K, value: V) -> Vec<V> {
         let mut forgotten = Vec::new();

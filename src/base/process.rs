@@ -32,7 +32,7 @@ pub(crate) fn watch_forks() {
     forks::watch();
 }
 
-/// True if this process was forked after [`watch_forks`]: then no thread does what is handed over to others.
+/// True if this process was forked after [`watch_forks`]: then no thread does work that is handed over.
 pub(crate) fn is_forked_child() -> bool {
     #[cfg(target_os = "linux")]
     return forks::is_child();

@@ -104,7 +104,7 @@ impl Timeline {
         self.page.as_ref().map_or(Duration::ZERO, |page| page.since.total())
     }
 
-    /// From now until what is returned is dropped. `None` where nobody wants to know.
+    /// Times a part from now until the returned value is dropped. `None` if nobody listens.
     pub fn part(&self, what: What) -> Option<PartTimer> {
         let start = self.page.as_ref()?.since.total();
         let what = if let What::Step(at) = what { What::Step(self.steps + at) } else { what };
@@ -117,7 +117,7 @@ impl Timeline {
         }
     }
 
-    /// Starts anew, without what was written so far; what goes on will be written still.
+    /// Forgets the recorded parts; parts still in progress are recorded when they end.
     pub fn forget(&self) {
         if let Some(page) = &self.page {
             page.parts.lock().clear();

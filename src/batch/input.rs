@@ -11,8 +11,8 @@ use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
 use crate::record::UntypedId;
 
-/// Data for one input of a [`Program`](crate::Program), by id, by tensor or by name: a pair of one with a slice or a
-/// vector, in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
+/// Data for one input of a [`Program`](crate::Program): a pair of a key (id, tensor or name) and a slice or vector in
+/// row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
 ///
 /// Inputs of different element types stand in one list as `Input`s:
 ///
@@ -87,7 +87,7 @@ impl<'a> Input<'a> {
         Self { key, dtype: Some(T::DTYPE), shape: None, data }
     }
 
-    /// So many elements in memory of their own, if there was room.
+    /// `len` elements in newly allocated memory, or the allocation error.
     pub(super) fn owned<T: Element>(
         key: ValueKey<'a>,
         len: usize,

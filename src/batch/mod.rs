@@ -74,7 +74,7 @@ use crate::record::Recorder;
 ///
 /// Everything takes `&self`, so calls nest, and several threads may record in one batch. Its runs take turns.
 ///
-/// A run downloads what was passed to [`download`](Self::download) or [`outputs`](Self::outputs), else every result
+/// A run downloads the values passed to [`download`](Self::download) or [`outputs`](Self::outputs), else every result
 /// that no other operation reads and that is not [kept](Self::keep). Values that no output needs are not computed.
 ///
 /// # Numbers
@@ -90,9 +90,9 @@ use crate::record::Recorder;
 ///
 /// An index out of range, or an integer divided by zero, makes the run fail: [`execute`](Self::execute) returns a
 /// [`Fault`](crate::Fault) that names the operation and its first element at fault. Every element counts of every
-/// operation that an output depends on, and no other: an element that `select` or `slice` then leaves out counts, an
-/// operation that no output needs does not. First is what was recorded first, and then the lower position; this does
-/// not depend on the device, on fusion, or on threads.
+/// operation that an output depends on, and no other. An element that `select` or `slice` then leaves out counts; an
+/// operation that no output needs does not. The operation recorded first comes first, then the lower position. This
+/// does not depend on the device, on fusion, or on threads.
 pub struct GpuCommandBatch {
     device: Device,
     /// The number that marks its ids as its own.

@@ -16,19 +16,19 @@ use crate::ops::{
 };
 use crate::record::{Recorded, Recorder, Refusal, UntypedId};
 
-/// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
+/// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with its inputs.
 ///
-/// The source is a whole module in WGSL. Of its group 0, the inputs are bound from 0 on as `var<storage, read>`, in the
-/// order of [`input`](Self::input), and after them the result, as `var<storage, read_write>`: arrays of `f32`, `i32` or
-/// `u32`, or of vectors of 2 or 4 or atomics of these. Their elements lie in row-major order, and `arrayLength` counts
-/// them. Of arrays of vectors, the elements must be a whole number of vectors; an array of a fixed size may be shorter
-/// than what is bound to it, not longer.
+/// The source is a whole module in WGSL. In bind group 0, bindings 0, 1, … are the inputs in the order of
+/// [`input`](Self::input), declared `var<storage, read>`. The next binding is the result, declared `var<storage,
+/// read_write>`. Each is an array of `f32`, `i32` or `u32`, of vectors of 2 or 4 of these, or of atomics. Elements lie
+/// in row-major order, and `arrayLength` counts them. The elements of an array of vectors must be a whole number of
+/// vectors. An array of a fixed size may be shorter than the value bound to it, not longer.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Wgsl {
     source: Arc<str>,
     entry: Arc<str>,
-    /// `None` until they are said.
+    /// `None` until they are set.
     groups: Option<[u32; 3]>,
     inputs: Vec<UntypedId>,
     /// The function for the CPU, with the element type that it writes.
@@ -36,26 +36,28 @@ pub struct Wgsl {
 }
 
 impl Wgsl {
-    /// The kernel `main` of a module, of no inputs. In how many workgroups it runs must be [said](Self::groups).
+    /// Creates a kernel from a module, with entry point `main` and no inputs. Call [`groups`](Self::groups) to set the
+    /// number of workgroups.
     pub fn new(source: &str) -> Self {
         let (source, entry) = (source.into(), "main".into());
         Self { source, entry, groups: None, inputs: Vec::new(), function: None }
     }
 
-    /// Another function of the module is the kernel.
+    /// Sets the entry point.
     pub fn entry_point(mut self, name: &str) -> Self {
         self.entry = name.into();
         self
     }
 
-    /// One input more. A view, as of [`transpose`](GpuCommandBatch::transpose), is written out before.
+    /// Adds an input. A view, such as the result of [`transpose`](GpuCommandBatch::transpose), is stored contiguously
+    /// first.
     pub fn input<T: Element>(mut self, id: impl Into<BufferId<T>>) -> Self {
         self.inputs.push(id.into().value());
         self
     }
 
-    /// Workgroups along x, y and z. How many threads each has is for the source to say: a thread for each of n elements
-    /// takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`.
+    /// Sets the number of workgroups along x, y and z. The source sets the threads of a workgroup. A thread for each of
+    /// n elements takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`.
     pub fn groups(mut self, groups: [u32; 3]) -> Self {
         self.groups = Some(groups);
         self
@@ -109,12 +111,12 @@ impl fmt::Debug for CpuInputs<'_> {
 
 /// Kernels of the user's own.
 impl GpuCommandBatch {
-    /// A kernel of the caller's own, in WGSL, as an operation of this batch with a result of `shape`. What it does not
-    /// write is 0; nor does it run where an input has no elements.
+    /// A kernel of the caller's own, in WGSL, as an operation of this batch with a result of `shape`. Elements that it
+    /// does not write are 0. It does not run if an input is empty.
     ///
-    /// The kernel cannot leave its arrays: what it reads beyond their ends is unspecified, and what it writes there is
-    /// lost or lands on some element of the same array. It does not fuse; elementwise formulas of
-    /// [tensors](crate::Tensor) do.
+    /// The kernel cannot leave its arrays: a read beyond an end gives an unspecified value, and a write there is lost
+    /// or lands on some element of the same array. It does not fuse; elementwise formulas of [tensors](crate::Tensor)
+    /// do.
     ///
     /// The batch runs where the kernel can: on a GPU, or [on the CPU](Wgsl::on_cpu) too if the kernel has a function
     /// for that. Without one it is an error ([`PlanError::GpuOnly`](crate::PlanError::GpuOnly)) where there is no GPU,

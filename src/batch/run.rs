@@ -1,4 +1,4 @@
-//! Compile and run a batch, and read what came back.
+//! Compile and run a batch, and read its results.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -67,14 +67,15 @@ impl GpuCommandBatch {
     /// [several](crate::RunStats::uploads). May be called again, after [`write`](Self::write) with other data.
     ///
     /// The future is `Send` and may be dropped at any time; the batch then holds no results. Runs of one batch take
-    /// turns. A run is of what was recorded and written when its turn came.
+    /// turns. A run uses what was recorded and written by the time its turn comes.
     ///
     /// # Errors
-    /// Every mistake made while recording ([`Error::Record`](crate::Error::Record)); a graph that the device cannot
-    /// hold ([`Error::Plan`](crate::Error::Plan)); an [input](Self::input) without data
-    /// ([`Error::Data`](crate::Error::Data)); a failure of the device ([`Error::Device`](crate::Error::Device)); data
-    /// that an operation cannot work with, such as an index out of range ([`Error::Fault`](crate::Error::Fault)): then
-    /// the run has no results, and residents that it was to fill stay as they were.
+    /// - [`Error::Record`](crate::Error::Record): every mistake made while recording.
+    /// - [`Error::Plan`](crate::Error::Plan): the device cannot hold the graph.
+    /// - [`Error::Data`](crate::Error::Data): an [input](Self::input) has no data.
+    /// - [`Error::Device`](crate::Error::Device): the device failed.
+    /// - [`Error::Fault`](crate::Error::Fault): an operation cannot work with its data, such as an index out of range.
+    ///   The run then has no results, and residents that it was to fill stay as they were.
     pub async fn execute(&self) -> Result<()> {
         self.executed().await
     }

@@ -10,26 +10,25 @@ use crate::error::{DeviceError, Result};
 use crate::exec::gpu::DeviceBuffer;
 use crate::residents::on_device;
 
-/// The buffer of a [`Resident`], from [`Resident::wgpu_buffer`]. Its memory is given to nothing else, also when this is
-/// dropped: what the caller's code still holds of it, as a bind group, writes where nobody reads.
+/// The buffer of a [`Resident`], from [`Resident::wgpu_buffer`]. Its memory is never reused, not even after this is
+/// dropped. A bind group that the caller's code still holds therefore writes where nobody reads.
 pub struct WgpuBuffer(Arc<DeviceBuffer>);
 
 impl<T: Element> Resident<T> {
     /// The buffer on the GPU, to be read or written by the caller's own wgpu code on
     /// [`wgpu_device`](crate::Device::wgpu_device): commands run in the order in which they are submitted to its queue.
-    /// A run is surely submitted only when its future is done; one that was polled may wait for others, and then see
-    /// what was submitted meanwhile.
+    /// A run is submitted for certain only once its future completes. Before that, it may still be queued and may see
+    /// commands submitted after its first poll.
     ///
     /// The elements come first, in row-major order: `f32`, `i32` and `u32` as they are, a truth value as a `u32` of 0
-    /// or 1, `f16` as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger, and what
-    /// lies beyond the elements is anything. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
+    /// or 1, `f16` as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger; the bytes
+    /// beyond the elements are unspecified. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
     ///
-    /// Destroyed, it takes the data with it: what reads the resident is refused.
+    /// Destroying the buffer destroys the data; runs that read the resident then fail.
     ///
-    /// From then on the data lies on the GPU alone, so that what is written is what later runs read, on the CPU too,
-    /// for which each fetches it. This goes before [`keep_host_copy`](Self::keep_host_copy): no copy is kept, and the
-    /// data is lost with the GPU. Runs of programs that fill the resident give it another buffer, which is not shared:
-    /// ask again.
+    /// From then on the data lies on the GPU alone. Later runs read the data that is written to it; each run on the CPU
+    /// fetches it. This overrides [`keep_host_copy`](Self::keep_host_copy): no copy is kept, and the data is lost with
+    /// the GPU. Runs of programs that fill the resident give it another buffer, which is not shared: ask again.
     ///
     /// ```no_run
     /// # fn copy(device: &onetrip::Device, mine: &wgpu::Buffer) -> onetrip::Result<()> {
@@ -51,7 +50,7 @@ impl<T: Element> Resident<T> {
     /// [`Device::resident`](crate::Device::resident) where the data was on the host.
     pub fn wgpu_buffer(&self) -> Result<WgpuBuffer> {
         let gpu = self.device().opened().ok_or(DeviceError::NoGpu)?;
-        // Else a copy on the host would be given up for what is lost.
+        // Else a copy on the host would be given up for lost data.
         gpu.check()?;
         loop {
             let buffer = on_device(self.handle(), &gpu)?;

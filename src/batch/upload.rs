@@ -19,8 +19,8 @@ use crate::record::{Recorded, UntypedId};
 /// Uploads and inputs. The batch owns the data of uploads until it is dropped. A run on the host's cores reads it in
 /// place. Each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
 ///
-/// A slice is copied once more to come to the batch; a vector by value, and [`upload_with`](Self::upload_with), are
-/// not.
+/// Uploading a slice copies it into the batch. A vector passed by value and [`upload_with`](Self::upload_with) copy
+/// nothing.
 impl GpuCommandBatch {
     /// A vector of `data`: of a slice, an array or a vector. [`write`](Self::write) replaces it between runs.
     ///

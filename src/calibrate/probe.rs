@@ -72,7 +72,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Whether there should be more runs, on a side that takes `settling` seconds to settle.
+    /// Returns whether there should be more runs, on a side that takes `settling` seconds to settle.
     fn are_too_few(&self, settling: f64) -> bool {
         let samples = match self.samples.len() {
             0 => true,

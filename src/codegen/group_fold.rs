@@ -72,7 +72,7 @@ impl GroupFold {
         format!("around({value}, thread, {place})")
     }
 
-    /// The function `around`: what the threads before each fold to, and what all do. Values are of a type `State`, with
+    /// The function `around`: the fold of the threads before each, and that of all. Values are of a type `State`, with
     /// functions `identity` and `merge`.
     pub fn around(self) -> String {
         let (width, stride) = (self.width.to_string(), self.stride.to_string());

@@ -23,8 +23,8 @@ use crate::plan::{Form, Plan, Step, ValueId};
 
 /// One dispatch of one generated kernel.
 ///
-/// The text depends only on what changes the code; sizes, strides and scalars are `params`, so that
-/// another batch size compiles nothing.
+/// The text depends only on properties that change the code; sizes, strides and scalars are `params`, so that another
+/// batch size compiles nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Dispatch {
     /// Shows in errors, in `explain` and in GPU debuggers.

@@ -162,7 +162,7 @@ impl Rows {
         self.lanes() == 4 && self.wide.contains(&operand)
     }
 
-    /// Binds what a phase reads and writes; the name of the scratch memory, if it is bound.
+    /// Binds the memory that a phase reads and writes; the name of the scratch memory, if it is bound.
     pub fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase) -> String {
         if phase == Phase::Partial {
             let scratch = kernel.bind_scratch(true);
@@ -176,7 +176,7 @@ impl Rows {
         scratch
     }
 
-    /// Binds what the prologue reads.
+    /// Binds the operands of the prologue.
     pub fn bind_prologue(&self, kernel: &mut Kernel<'_>) {
         let operands = kernel.operands_of(&[self.prologue]);
         kernel.bind_operands(&operands, |o| self.is_wide(o));
@@ -187,7 +187,7 @@ impl Rows {
         kernel.bind_outputs(|_| self.lanes() == 4);
     }
 
-    /// Binds what the prologue and the outputs read.
+    /// Binds the operands of the prologue and of the outputs.
     pub fn bind_operands(&self, kernel: &mut Kernel<'_>) {
         kernel.bind_operands(&self.maps.operands, |o| self.is_wide(o));
     }

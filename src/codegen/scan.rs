@@ -123,7 +123,7 @@ impl Scan {
         format!("{lanes}return vec4<{ty}>(x0, x1, x2, x3);\n")
     }
 
-    /// Statements that bring what the parts before this one combine to into `carry`.
+    /// Statements that load the combination of the parts before this one into `carry`.
     fn carry(&self, phase: Phase, group_fold: GroupFold, scratch: &str, parts: &str) -> String {
         if phase != Phase::Combine {
             return String::new();
@@ -169,7 +169,7 @@ impl Scan {
         )
     }
 
-    /// Statements that leave what a part combines to in the scratch memory.
+    /// Statements that store the combination of a part in the scratch memory.
     fn finish(&self, phase: Phase, group_fold: GroupFold, scratch: &str, parts: &str) -> String {
         if phase != Phase::Partial {
             return String::new();

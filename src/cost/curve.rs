@@ -1,10 +1,10 @@
-//! A rate that depends on the size of what is done.
+//! A rate that depends on the size of the work.
 
 /// The rate of work by its size: measured points, ascending in size.
 ///
-/// Between points the rate is interpolated, both axes in logarithms. Beyond the last it stays as it is; what is smaller
-/// than the first takes as long as the first, since something fixed is what takes the time there. Without points
-/// nothing takes any time.
+/// Between points the rate is interpolated, both axes in logarithms. Beyond the last point it stays as it is. Work
+/// smaller than the first point takes as long as that point, since a fixed cost dominates there. Without points nothing
+/// takes any time.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Curve(Vec<(f64, f64)>);

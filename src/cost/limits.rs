@@ -36,7 +36,7 @@ pub(crate) struct Subgroups {
     pub most: u32,
 }
 
-/// Cooperative matrices: what a subgroup of `subgroup` threads holds are squares of `side × side`.
+/// Cooperative matrices: a subgroup of `subgroup` threads holds squares of `side × side`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MatrixUnits {
     pub side: u32,

@@ -34,7 +34,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// The time of a kernel: what it moves or what it computes, whichever takes longer.
+    /// The time of a kernel: that of its transfers or of its arithmetic, whichever takes longer.
     pub fn seconds(&self, bytes: f64, flops: f64) -> f64 {
         (bytes / self.bandwidth).max(flops / self.flops)
     }

@@ -1,4 +1,5 @@
-//! The placement of a graph: who chooses its side, and how. The route of a run, and the residence of what it reads.
+//! The placement of a graph: the rule that chooses its side. The route of a run, and the residence of the data that it
+//! reads.
 
 use std::fmt;
 
@@ -17,12 +18,12 @@ pub enum Placement {
     /// On the side that is predicted to finish first, by the device's [profile](crate::Device::profile). Near ties go to the
     /// host: a GPU is taken where the host is predicted to take a quarter longer.
     ///
-    /// Where both are predicted to take up to 2.5 times as long as the faster, and neither over 50 ms, a device that
-    /// [learns](crate::DeviceBuilder::without_learning) measures it: runs that are alone on the device try both sides,
-    /// four times each or, short ones, twelve, and the graph stays where it was faster. So the first three dozen runs may
-    /// go to either side, and one of them may take some milliseconds more in which kernels are compiled, unless it is of a [`Program`](crate::Program),
-    /// which compiles them before. Results of the two sides agree within the tolerances of the operations, not bit for
-    /// bit. A graph whose runs have all become far slower than they were is tried again, ever more rarely. Nothing is tried
+    /// If the predictions of both sides are within a factor of 2.5 and under 50 ms, a
+    /// [learning](crate::DeviceBuilder::without_learning) device measures. Runs alone on the device try both sides, 4
+    /// to 12 times each, and the graph stays on the faster one. So the first three dozen runs may go to either side.
+    /// One of them may take some milliseconds more to compile kernels, except for a [`Program`](crate::Program), which
+    /// compiles them before. Results of the two sides agree within the tolerances of the operations, not bit for bit. A
+    /// graph whose runs have all become far slower than they were is tried again, ever more rarely. Nothing is tried
     /// that would move residents, or that [carries state](crate::GpuCommandBatch::update).
     #[default]
     Auto,

@@ -31,7 +31,7 @@ pub struct DeviceProfile {
     /// Rates of the kernels of matrix products on the GPU. For kernels that are not among them, those of a large card
     /// stand in.
     pub tiles: Vec<TileRate>,
-    /// The trials of single graphs: which way each is faster, where predictions are near a tie.
+    /// The trials of single graphs: the faster route of each whose predictions are near a tie.
     #[cfg_attr(feature = "serde", serde(default))]
     pub learned: Learned,
 }
@@ -58,9 +58,9 @@ pub struct SideProfile {
     pub arithmetic: Curve,
     /// Transcendental functions, by flops.
     pub transcendental: Curve,
-    /// Reductions beside what is done before them, by flops.
+    /// Reductions without the work before them, by flops.
     pub reduce: Curve,
-    /// Softmax and norms beside what is done before and after them, by flops.
+    /// Softmax and norms without the work before and after them, by flops.
     pub row: Curve,
     /// Matrix products, by flops.
     pub product: Curve,

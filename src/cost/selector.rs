@@ -1,10 +1,10 @@
-//! Published rules of thumb for what should compute: by transfer against arithmetic, and by size alone.
+//! Published rules of thumb for the side that computes: by transfer against arithmetic, and by size alone.
 //!
 //! They are here to be compared with, and for those who want them: [`Placement::Auto`](crate::Placement) reckons with
 //! figures measured on the machine instead. All of them count on data that lies in host memory and must come back.
 //!
-//! *Arithmetic* and *transfer* are the rules' own figures: flops over 20 TFLOP/s, bytes over 32 GB/s. What cores take
-//! is measured: 16 of them, in `BENCHMARKS.md`.
+//! *Arithmetic* and *transfer* are the rules' own figures: flops over 20 TFLOP/s, bytes over 32 GB/s. The times of 16
+//! cores are measured (`BENCHMARKS.md`).
 //!
 //! | rule and case | arithmetic | transfer | it says | the GPU in all | 16 cores | so it is |
 //! |---|--:|--:|---|--:|--:|---|
@@ -60,7 +60,7 @@ pub enum OpComplexity {
     High,
 }
 
-/// Chooses by published rules. All comparisons are strict: what equals a threshold stays below it.
+/// Chooses by published rules. All comparisons are strict: a value equal to a threshold stays below it.
 ///
 /// ```
 /// use onetrip::selector::{Choice, BackendSelector, OpComplexity};

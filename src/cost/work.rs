@@ -71,7 +71,7 @@ impl Work {
 }
 
 impl SideProfile {
-    /// The seconds of one step: what it moves or what it computes, whichever takes longer.
+    /// The seconds of one step: those of its transfers or of its arithmetic, whichever takes longer.
     pub(crate) fn step(&self, work: &Work) -> f64 {
         let product = || {
             let thin = self.thin_product.seconds(work.product);

@@ -16,16 +16,15 @@ use crate::exec::gpu::{AdapterChoice, Gpu};
 ///
 /// # The cache
 ///
-/// A driver compiles each kernel once for each process, in some milliseconds. Where the backend can hand out what it
-/// compiled (Vulkan), it is kept on disk, and the next process finds it there. Files are keyed by adapter,
-/// driver and version of this crate, checked before they are used, written by a thread of their own, and take
-/// at most 128 MiB. They may be deleted at any time.
+/// A driver compiles each kernel once for each process, in some milliseconds. If the backend hands out compiled kernels
+/// (Vulkan), they are kept on disk, and the next process finds them there. Files are keyed by adapter, driver and
+/// version of this crate, checked before they are used, written by a thread of their own, and take at most 128 MiB.
+/// They may be deleted at any time.
 ///
-/// They lie in the folder `onetrip` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`,
-/// `~/Library/Caches`, `%LOCALAPPDATA%`), unless [`cache_folder`](Self::cache_folder) or
-/// [`without_cache`](Self::without_cache) says otherwise; if neither does, `ONETRIP_CACHE` may name a folder
-/// or say `off`. Name only folders that nobody but the user can write to: what lies there is handed
-/// to the driver.
+/// They lie in the folder `onetrip` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`, `~/Library/Caches`,
+/// `%LOCALAPPDATA%`), unless [`cache_folder`](Self::cache_folder) or [`without_cache`](Self::without_cache) says
+/// otherwise; if neither does, `ONETRIP_CACHE` may name a folder or say `off`. Name only folders that nobody but the
+/// user can write to: their files are handed to the driver.
 ///
 /// The [measured](Device::calibrate) profile of a device is kept there too. Without a cache nothing is measured unless
 /// asked for.
@@ -90,11 +89,11 @@ impl DeviceBuilder {
         Self { placement, ..self }
     }
 
-    /// Bytes that all runs under way may hold at once: their intermediates, what they keep, and on a GPU the memory
-    /// that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run that
-    /// could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget), for a program when it is compiled. Residents, and results of finished
-    /// runs, do not count. Without a budget no run waits for another. Where the side is not named, a graph goes to the
-    /// side on which it fits the budget.
+    /// Limits the bytes that concurrent runs hold: their intermediates, the values that they keep, and on a GPU the
+    /// memory that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run
+    /// that could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget), for a program when it is
+    /// compiled. Residents, and results of finished runs, do not count. Without a budget no run waits for another.
+    /// Where the side is not named, a graph goes to the side on which it fits the budget.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -163,7 +162,7 @@ impl DeviceBuilder {
         Ok(Device::on_cpu(None, self.start(OpenedSides::Cpu)?))
     }
 
-    /// Opens what [`Device::auto`] describes.
+    /// Opens the device that [`Device::auto`] describes.
     ///
     /// # Errors
     /// As [`Device::auto`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`]. With [`Placement::Gpu`], as
@@ -178,7 +177,7 @@ impl DeviceBuilder {
         })
     }
 
-    /// Opens what [`Device::gpu`] describes.
+    /// Opens the device that [`Device::gpu`] describes.
     ///
     /// # Errors
     /// As [`Device::gpu`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`].

@@ -1,4 +1,4 @@
-//! Tracks the runs of a device, so that probes of a calibration keep out of their way.
+//! Tracks the runs of a device, so that calibration probes do not overlap them.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ struct State {
     begun: u64,
     /// Threads that wait for a change.
     waiting: usize,
-    /// Whether the device was dropped.
+    /// True if the device was dropped.
     closed: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Busy<'a> {
     busy_tracker: &'a BusyTracker,
     /// Runs ever begun, this one included.
     begun: u64,
-    /// Whether others were under way when it began.
+    /// True if others were under way when it began.
     joined: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Busy<'a> {
         Self { busy_tracker, begun, joined }
     }
 
-    /// Whether no other run was under way at any time of this one.
+    /// Returns whether no other run was under way at any time of this one.
     pub fn is_alone(&self) -> bool {
         !self.joined && self.busy_tracker.state.lock().begun == self.begun
     }

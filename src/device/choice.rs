@@ -20,7 +20,7 @@ pub(crate) struct PlanRequest<'a> {
     pub placement: Placement,
     /// The place of each resident's data.
     pub residents: &'a [Residence],
-    /// Whether a run replaces data that it reads, which then lies where the run was.
+    /// True if a run replaces data that it reads, which then lies where the run was.
     pub is_stateful: bool,
 }
 
@@ -29,12 +29,12 @@ pub(crate) struct PlanRequest<'a> {
 pub(crate) struct PlanChoice {
     pub prepared: Arc<Prepared>,
     shared: Option<Arc<SharedTrial>>,
-    /// Whether runs may take part in the trial.
+    /// True if runs may take part in the trial.
     learns: bool,
 }
 
 impl PlanChoice {
-    /// Whether `device` would still choose this plan, with the data of residents at these places.
+    /// Returns whether `device` would still choose this plan, with the data of residents at these places.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
         let holds = |shared: &Arc<SharedTrial>| {
             device.has_both_sides() && shared.is_usual(self.prepared.asked)
@@ -125,7 +125,7 @@ impl Device {
         format!("open it with {open}, or choose another placement")
     }
 
-    /// Whether only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
+    /// Returns whether only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
     pub(super) fn is_bound_by_data(&self, wanted: &PlanRequest<'_>, placed: &Placed) -> bool {
         wanted.residents.iter().any(|residence| residence.is_far())
             && self.placement_now(wanted.placement) == Placement::Auto
@@ -134,7 +134,7 @@ impl Device {
             && !wanted.graph.needs_gpu()
     }
 
-    /// Whether the profile was measured or given by hand.
+    /// Returns whether the profile was measured or given by hand.
     fn knows_its_figures(&self) -> bool {
         self.0.by_hand || self.targets().profile().measured
     }
@@ -180,17 +180,17 @@ impl Device {
         Ok((placed, is_measured.then_some(Chooser::Measured(seen))))
     }
 
-    /// Whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
+    /// Returns whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
     fn tries(&self, wanted: &PlanRequest<'_>) -> bool {
         !self.0.learns_nothing && self.knows_its_figures() && self.is_free(wanted)
     }
 
-    /// Whether the graph may run on either side: no placement names one, and no run leaves state behind.
+    /// Returns whether the graph may run on either side: no placement names one, and no run leaves state behind.
     fn is_free(&self, wanted: &PlanRequest<'_>) -> bool {
         self.has_both_sides() && wanted.placement == Placement::Auto && !wanted.is_stateful
     }
 
-    /// Whether both sides of the device can be used now.
+    /// Returns whether both sides of the device can be used now.
     fn has_both_sides(&self) -> bool {
         [Backend::Cpu, Backend::Gpu].into_iter().all(|side| self.uses(side))
     }

@@ -25,7 +25,7 @@ pub(crate) struct GpuSlot {
 
 struct Current {
     gpu: Gpu,
-    /// Whether its loss was reported.
+    /// True if its loss was reported.
     is_reported: bool,
 }
 
@@ -48,7 +48,7 @@ impl GpuSlot {
         self.current.read().gpu.clone()
     }
 
-    /// Whether runs may use the GPU.
+    /// Returns whether runs may use the GPU.
     pub fn is_usable(&self) -> bool {
         let current = self.current.read();
         self.recovery != Recovery::Cpu || !current.is_reported
@@ -113,7 +113,7 @@ impl GpuSlot {
         Ok(())
     }
 
-    /// Whether the device that was opened last is not known to be lost.
+    /// Returns whether the device that was opened last is not known to be lost.
     fn is_sound(&self) -> bool {
         self.opened().loss().is_none()
     }
@@ -129,7 +129,7 @@ impl Device {
         self.0.gpu_slot.as_ref()
     }
 
-    /// Whether runs under way are repeated after a loss of the GPU.
+    /// Returns whether runs under way are repeated after a loss of the GPU.
     pub(crate) fn recovers(&self) -> bool {
         self.gpu_slot().is_some_and(|gpu_slot| gpu_slot.recovery != Recovery::Fail)
     }

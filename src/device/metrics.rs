@@ -9,7 +9,7 @@ use crate::base::clock::nanoseconds;
 use crate::base::units::{bytes, count, seconds};
 use crate::exec::memory::MemoryCounts;
 
-/// Defines each counter once: its name, and what it counts. Times are counted in nanoseconds, and have a second name for
+/// Defines each counter once: its name and its meaning. Times are counted in nanoseconds, and have a second name for
 /// Prometheus, whose unit of time is the second.
 macro_rules! counters {
     (

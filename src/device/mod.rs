@@ -63,7 +63,7 @@ struct DeviceInner {
     sides: OpenedSides,
     placement: Placement,
     learns_nothing: bool,
-    /// Whether the profile was given by hand.
+    /// True if the profile was given by hand.
     by_hand: bool,
     pool: Arc<CpuPool>,
     plans: Arc<plan_cache::PlanCache>,
@@ -89,7 +89,7 @@ pub struct DeviceInfo {
     pub api: String,
     /// The driver and its version, where there is one.
     pub driver: String,
-    /// Whether a GPU adapter is emulated on the host's cores.
+    /// True if a GPU adapter is emulated on the host's cores.
     pub software: bool,
     /// Threads that compute on the host.
     pub threads: usize,
@@ -189,9 +189,9 @@ impl Device {
         Self(Arc::new(inner))
     }
 
-    /// Whether the device was opened with a GPU. It says so after a loss too, whatever the
-    /// [`Recovery`](crate::Recovery); [`on_lost`](Self::on_lost) and [`PoolStats::losses`] tell of losses, and
-    /// [`RunStats::backend`](crate::RunStats::backend) where a run was.
+    /// Returns whether the device was opened with a GPU; true after a loss too, with any [`Recovery`](crate::Recovery).
+    /// For losses see [`on_lost`](Self::on_lost) and [`PoolStats::losses`]; for the side of a run see
+    /// [`RunStats::backend`](crate::RunStats::backend).
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         self.0.gpu_slot.is_some()
@@ -208,7 +208,7 @@ impl Device {
         if self.gave_up_its_gpu() { Placement::Cpu } else { asked }
     }
 
-    /// Whether graphs may run on a side as things stand.
+    /// Returns whether graphs may run on a side as things stand.
     pub(crate) fn uses(&self, side: Backend) -> bool {
         match side {
             Backend::Cpu => self.0.sides != OpenedSides::Gpu || self.gave_up_its_gpu(),
@@ -216,7 +216,7 @@ impl Device {
         }
     }
 
-    /// Whether the GPU was lost and the host's cores take its place.
+    /// Returns whether the GPU was lost and the host's cores take its place.
     fn gave_up_its_gpu(&self) -> bool {
         self.gpu_slot().is_some_and(|gpu_slot| !gpu_slot.is_usable())
     }
@@ -282,7 +282,7 @@ impl DeviceInner {
         let kept = profile_file.as_ref().filter(|_| !by_hand).and_then(ProfileFile::load);
         let profile = start.profile.or(kept);
         let profile = profile.unwrap_or_else(|| DeviceProfile::typical(info.threads));
-        // Where nothing would be kept, nothing is measured unasked.
+        // Without a file to keep the profile in, nothing is measured unasked.
         let wanted =
             profile_file.is_some() && !by_hand && !profile.measured && sides == OpenedSides::Both;
         watch_forks();

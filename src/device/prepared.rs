@@ -18,7 +18,7 @@ pub(crate) struct Prepared {
     pub pieces: CompiledPieces,
     /// The downloaded nodes, in the order of the plan's downloads.
     pub outputs: Vec<NodeId>,
-    /// Whether another side could have run the graph.
+    /// True if another side could have run the graph.
     pub was_chosen: bool,
     /// Bytes that a run holds until its end: slots, kept results, and on a GPU the staging memory of the host.
     pub bytes: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Prepared {
     pub peak_bytes: u64,
     /// Predicted seconds of a run.
     pub seconds: f64,
-    /// Whether only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
+    /// True if only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
     pub is_bound_by_data: bool,
     /// The route of the plan, and others that may be tried.
     pub routes: Routes,
@@ -105,13 +105,13 @@ impl Prepared {
         if on_gpu { Backend::Gpu } else { Backend::Cpu }
     }
 
-    /// Whether `device` still has the sides of the plan: a GPU that was lost may have been given up.
+    /// Returns whether `device` still has the sides of the plan: a GPU that was lost may have been given up.
     pub fn is_usable(&self, device: &Device) -> bool {
         self.pieces.iter().all(|piece| device.uses(piece.plan.backend))
     }
 
-    /// Whether `device` would still run this plan, with the data of residents at these places. Data on the GPU alone is
-    /// read there alone.
+    /// Returns whether `device` would still run this plan, with the data of residents at these places. Data on the GPU
+    /// alone is read there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
         let is_current = self.revision == device.0.profile_store.revision();
         if !is_current || !self.is_usable(device) {

@@ -102,7 +102,7 @@ impl Targets {
 #[derive(Clone, Copy)]
 pub(super) enum When {
     Now,
-    /// By a thread of its own.
+    /// A thread of its own writes it.
     Soon,
 }
 

@@ -10,10 +10,9 @@ use crate::error::{DeviceError, Error, Result};
 
 /// The reaction of runs to the loss of their GPU: its driver gave up, it was reset or unplugged.
 ///
-/// A run is repeated as a whole, from the data that its uploads have on the host. Nothing of a run that failed was
-/// handed out, and residents have what they had before it, so a repeated run counts once.
-/// [Residents](crate::Resident) that lay on the lost GPU alone are lost with it;
-/// [`keep_host_copy`](crate::Resident::keep_host_copy) keeps them from that.
+/// A run is repeated as a whole, from the data that its uploads have on the host. A failed run hands out no results and
+/// leaves residents as they were, so a repeated run counts once. [Residents](crate::Resident) that lay on the lost GPU
+/// alone are lost with it; [`keep_host_copy`](crate::Resident::keep_host_copy) keeps them from that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recovery {
@@ -23,8 +22,7 @@ pub enum Recovery {
     /// The same adapter is opened again, and they are repeated there, each at most three times. Where it cannot be
     /// opened they fail with [`DeviceError::NotReopened`](crate::DeviceError::NotReopened).
     Reopen,
-    /// They are repeated on the host's cores, and so is what follows, whatever its
-    /// [`Placement`](crate::Placement).
+    /// They are repeated on the host's cores. All later runs go there too, with any [`Placement`](crate::Placement).
     Cpu,
 }
 
@@ -102,9 +100,9 @@ impl Device {
         error
     }
 
-    /// Loses the GPU as a failing driver might, for tests of what a service does then. Nothing happens where there is
-    /// none. It may wait a second for what is under way. As with any loss, the next user of the GPU finds out, and
-    /// then the loss is reported and counted. Runs on the host's cores go on and notice nothing.
+    /// Loses the GPU as a failing driver might, to test the reaction of a service. Without a GPU nothing happens. It
+    /// waits up to one second for polls in progress. As with any loss, the next user of the GPU finds out, and then the
+    /// loss is reported and counted. Runs on the host's cores go on and notice nothing.
     pub fn simulate_loss(&self) {
         if let Some(gpu_slot) = self.gpu_slot() {
             gpu_slot.opened().destroy();

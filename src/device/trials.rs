@@ -32,7 +32,7 @@ pub(crate) struct TrialRun {
     shared: Arc<SharedTrial>,
     routes: Routes,
     pub route: Route,
-    /// Whether `route` differs from the usual one.
+    /// True if `route` differs from the usual one.
     pub is_away: bool,
     is_over: bool,
 }
@@ -63,7 +63,8 @@ impl SharedTrial {
         *self.trial.lock()
     }
 
-    /// Whether `route` is the usual one; `None` stands for the predicted one. False once the trial is withdrawn.
+    /// Returns whether `route` is the usual one; `None` stands for the predicted one. False once the trial is
+    /// withdrawn.
     pub fn is_usual(&self, route: Option<Route>) -> bool {
         self.usual.load(Ordering::Acquire) == route_code(route)
     }

@@ -30,8 +30,9 @@ impl Device {
 
     /// The wgpu device, as long as there is a GPU. After a loss it may be another.
     ///
-    /// Destroy it only when nobody reads results from it, and once it is lost, poll it and submit to it only then: wgpu
-    /// frees the memory that they lie in, views or no views. This crate polls whatever it does not know to be lost.
+    /// Destroy the device only while nobody reads results. After a loss, do not poll it or submit to it while results
+    /// are being read: wgpu frees their memory, even under live views. This crate polls every device that it does not
+    /// know to be lost.
     #[must_use]
     pub fn wgpu_device(&self) -> Option<wgpu::Device> {
         self.opened().map(|gpu| gpu.driver.raw().0.clone())
@@ -45,9 +46,9 @@ impl Device {
 }
 
 impl DeviceBuilder {
-    /// Shares a wgpu device of the caller's own, as [`Device::from_wgpu`], with what the builder was told. With
-    /// [`Recovery::Reopen`](crate::Recovery::Reopen), what is opened after a loss is a device of this crate's own, if
-    /// that has the limits of the lost one.
+    /// Shares a wgpu device of the caller's own, as [`Device::from_wgpu`], with the builder's options. With
+    /// [`Recovery::Reopen`](crate::Recovery::Reopen), a loss opens a device of this crate's own, if that has the limits
+    /// of the lost one.
     ///
     /// # Errors
     /// As [`Device::from_wgpu`]; [`DeviceError::Profile`](crate::DeviceError::Profile);

@@ -57,7 +57,7 @@ pub enum ReadError {
         /// The error that `execute` returned.
         why: String,
     },
-    /// The id was not among what was downloaded.
+    /// The id is not among the downloaded values.
     #[error("{0} was not downloaded; call `download(id)` on it before `execute` or `compile`")]
     NotDownloaded(Origin),
     /// An id of another batch.
@@ -159,7 +159,7 @@ pub enum DataError {
         of: Origin,
         /// Its element type.
         expected: DType,
-        /// The element type of what was given.
+        /// The element type of the given data.
         given: DType,
     },
     /// A 64-bit id that the elements of its input cannot hold.
@@ -186,7 +186,7 @@ pub enum DataError {
         /// Its element type.
         expected: DType,
     },
-    /// The function that was to change the data panicked; what it left is unspecified.
+    /// The function that was to change the data panicked; the data is then unspecified.
     #[error("{of}: what was to change the data panicked: {what}; write it again")]
     Panicked {
         /// The resident or input that has the data.
@@ -214,7 +214,7 @@ pub enum DataError {
         "only uploads take data, and this is the result of {0}; use the id that `input` or `upload` returned"
     )]
     NotAnUpload(Origin),
-    /// A file that cannot be read, or is not what it should be.
+    /// A file that cannot be read, or has the wrong contents.
     #[error("{name}: {reason}")]
     File {
         /// Its path.

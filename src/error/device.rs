@@ -151,7 +151,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// The same, and for what memory was wanted if that is it.
+    /// The same error; exhausted memory names `origin` too.
     pub(crate) fn of(self, origin: &Origin) -> Self {
         match self {
             Self::OutOfMemory { doing } => {
@@ -166,7 +166,7 @@ impl DeviceError {
         matches!(self, Self::Lost { .. })
     }
 
-    /// A plan that is not what its run counts on.
+    /// A plan that breaks a promise to its run.
     pub(crate) fn broken(reason: &str) -> Self {
         Self::Refused { doing: "running a plan".into(), reason: reason.into() }
     }

@@ -178,7 +178,7 @@ pub enum MistakeKind {
         /// The shape of the argument.
         shape: Shape,
     },
-    /// Windows that are longer than what they slide along.
+    /// Windows that are longer than the axis that they slide along.
     #[error(
         "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding; \
          use a smaller window, or pad more"
@@ -221,7 +221,7 @@ pub enum MistakeKind {
     /// Anything but a vector where one is needed.
     #[error("needs a vector, not {0}; use `reshape`")]
     NotAVector(Shape),
-    /// Updates that do not fit what they are scattered to: the shape that they need, and theirs.
+    /// Updates that do not fit the tensor that they are scattered to: the shape that they need, and theirs.
     #[error("updates must be {0}, one along the axis for each index, not {1}")]
     Updates(Shape, Shape),
     /// A part of a layer of another shape than the others ask for.
@@ -396,8 +396,8 @@ pub enum MistakeKind {
         /// The name of its device.
         device: String,
     },
-    /// A kernel of the user's own that is not valid, or does not fit what it is given. Builds without the feature `gpu`
-    /// do not look.
+    /// A kernel of the user's own that is not valid, or does not fit its inputs. Builds without the feature `gpu` do
+    /// not check it.
     #[error("{}{what}", line.map_or(String::new(), |line| format!("line {line} of the kernel: ")))]
     Kernel {
         /// The line of the source, counted from 1, where one is to blame.

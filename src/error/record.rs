@@ -1,4 +1,4 @@
-//! Mistakes in what was recorded: where each was made.
+//! Mistakes of recording: where each was made.
 
 use std::fmt;
 use std::panic::Location;
@@ -32,7 +32,7 @@ impl fmt::Display for Mistakes {
 }
 impl std::error::Error for Mistakes {}
 
-/// One mistake: where it was recorded, in which operation, and what is wrong.
+/// One mistake, with its place, its operation and the reason.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{}:{}: {op}: {what}", place.file(), place.line())]
 pub struct Mistake {

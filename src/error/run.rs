@@ -28,7 +28,7 @@ pub struct Fault {
 pub enum FaultKind {
     /// An index out of range.
     Index {
-        /// The index, where the host knows it: of what was uploaded.
+        /// The index, if the host knows it: for uploaded indices.
         index: Option<i64>,
         /// The axis that it indexes.
         axis: usize,
@@ -37,7 +37,7 @@ pub enum FaultKind {
     },
     /// A class that is none of those from 0 on.
     Class {
-        /// The class, where the host knows it: of what was uploaded.
+        /// The class, if the host knows it: for uploaded classes.
         class: Option<i64>,
         /// The number of classes.
         classes: usize,

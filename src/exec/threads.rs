@@ -1,4 +1,4 @@
-//! BoxedWork for other threads: all of it on one of them, or in parts shared among rayon's threads.
+//! Work for other threads: a whole task on one thread, or parts shared among rayon's threads.
 
 mod handed;
 mod team;
@@ -100,7 +100,7 @@ pub(crate) fn begin_on<R: Send + 'static>(
     result(receiver)
 }
 
-/// BoxedWork for another thread. It never panics.
+/// A task for another thread. Calling it never panics.
 pub(crate) type BoxedWork = Box<dyn FnOnce() + Send>;
 
 /// As [`off_thread`], but the work begins at once.
@@ -140,7 +140,7 @@ fn parcel<R: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let work = from_here(work);
     let work = move || {
-        // BoxedWork that nobody waits for is dropped in here, since the drop of a user's value may panic too.
+        // Work whose receiver is gone is dropped inside `catch_unwind`, since the drop of a user's value may panic too.
         let done = catch_unwind(AssertUnwindSafe(|| (!sender.is_closed()).then(work)));
         if let Some(done) = done.transpose() {
             drop(sender.send(done));

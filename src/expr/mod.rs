@@ -1,4 +1,4 @@
-//! The scalar expression language: what one element of a fused kernel computes.
+//! The scalar expression language: the computation of one element of a fused kernel.
 //!
 //! An operation is written once as a tree over some forty primitives (see [`crate::ops`]). Fusion
 //! builds larger trees in one [`Builder`]; equal subtrees become one node there. From the
@@ -89,7 +89,7 @@ pub(crate) enum Binary {
 }
 
 impl Binary {
-    /// True if the result is a truth value whatever the arguments are.
+    /// True if the result is a truth value for arguments of any type.
     pub fn is_comparison(self) -> bool {
         matches!(self, Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge)
     }
@@ -182,8 +182,8 @@ impl ExprNode {
     }
 }
 
-/// A finished expression: nodes in dependency order, each with the type of its lane.
-/// Which nodes are results is kept by whoever holds the expression.
+/// A finished expression: nodes in dependency order, each with the type of its lane. The holder of an expression knows
+/// which nodes are results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Expr {
     nodes: Vec<(ExprNode, Ty)>,

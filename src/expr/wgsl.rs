@@ -40,7 +40,7 @@ pub(crate) fn type_name(ty: Ty) -> &'static str {
 
 /// Prints what `roots` need, in a function that has `live` (whether its results will be used) where they can fail.
 /// Elements of whole operands come from functions `fetch` and the operand's number. Names count the printed nodes, so
-/// that equal expressions give equal text whatever else their arena holds.
+/// that equal expressions give equal text, with any other nodes in their arena.
 pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &LeafTexts<'_>) -> Printed {
     let mut names = vec![String::new(); expr.len()];
     let mut statements = String::new();

@@ -25,7 +25,7 @@ impl Graph {
         out
     }
 
-    /// Operations as boxes, what leaves the run doubly framed.
+    /// Operations as boxes, those that leave the run doubly framed.
     pub fn to_dot(&self) -> String {
         let graph = self.to_petgraph();
         let outputs = self.outputs();

@@ -8,11 +8,11 @@ use slotmap::SecondaryMap;
 
 use super::{Graph, NodeId};
 
-/// Counts the changes to what is hashed, and how.
+/// The version of the hash: it counts changes of the hashed data and of their order.
 const VERSION: u32 = 3;
 
-/// 128 bits that graphs of equal structure have in common: operations with their parameters, element types, shapes, who
-/// reads whom, what is downloaded and kept. Not the data, and not where anything was recorded.
+/// A 128-bit hash of a graph's structure: operations with their parameters, element types, shapes, edges, downloads and
+/// keeps. It excludes data and places of recording.
 ///
 /// One version of the crate gives a graph the same hash in every process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -98,8 +98,8 @@ impl std::ops::Index<NodeId> for Graph {
 }
 
 impl Graph {
-    /// Checks that operands exist and come before their users, and that each type follows from
-    /// the operation's rule. Says what is broken.
+    /// Checks that operands exist and come before their users, and that each type follows from the operation's rule.
+    /// Names the broken rule.
     pub fn verify(&self) -> Result<(), String> {
         let mut seen = slotmap::SecondaryMap::new();
         for (id, node) in self.iter() {

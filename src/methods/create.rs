@@ -7,7 +7,7 @@ use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
 
 creations! {
-    /// Creation. Kernels that read what is made compute it in place.
+    /// Creation. Kernels that read the created values compute them in place.
     "creation", b;
 
     /// One value everywhere.

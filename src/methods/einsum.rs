@@ -25,8 +25,8 @@ impl<T: Numeric> Term<'_, T> {
 
 /// Einstein's summation.
 impl GpuCommandBatch {
-    /// Einstein's summation by NumPy's rules: `subscripts` names the axes of each operand and, after `->`, those of
-    /// the result; what the result lacks is summed over. `"bij,bjk->bik"` is a batched matrix product, `"ii->i"` a
+    /// Einstein's summation by NumPy's rules: `subscripts` names the axes of each operand and, after `->`, those of the
+    /// result; letters that the result lacks are summed over. `"bij,bjk->bik"` is a batched matrix product, `"ii->i"` a
     /// diagonal, `"...i->..."` a sum over the last axis. Sizes of 1 broadcast.
     ///
     /// Two operands at a time become one: a matrix product where both have axes of their own, else an
@@ -46,7 +46,7 @@ impl GpuCommandBatch {
         subscripts: &str,
         operands: impl IntoIterator<Item = impl Operand<T>>,
     ) -> Tensor<'_, T> {
-        // Not within the call, nor in a closure: what the iterator records is the user's own.
+        // Not within the call, nor in a closure: operations that the iterator records are the user's own.
         let mut tensors = Vec::new();
         for x in operands {
             tensors.push(self.operand(x));
@@ -161,7 +161,7 @@ fn summed<'b, T: Numeric>(term: &Term<'b, T>, needed: impl Fn(Label) -> bool) ->
     Term { x: if lost.is_empty() { term.x } else { term.x.sum(&lost[..]) }, axes }
 }
 
-/// The product of two operands, summed over what they share and is not `needed`.
+/// The product of two operands, summed over shared labels that are not `needed`.
 fn contract<'b, T: Numeric>(x: &Term<'b, T>, y: &Term<'b, T>, needed: &[Label]) -> Term<'b, T> {
     let shared = |needs: bool| {
         let axes = x.axes.iter().copied();

@@ -13,7 +13,7 @@ operations! {
     /// Transposed operands cost nothing. `f16` is summed in `f32`; integers wrap.
     fn matmul<T: Numeric>(x: T, w: T) -> Tensor<'b, T> = Ok(product(x, w, Precision::Exact)),
         NUMERIC, TURNED, SUMMED, "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
-    /// As [`matmul`](Self::matmul), as exactly as `precision` says: see [`Precision`] for what each choice costs.
+    /// As [`matmul`](Self::matmul), as exactly as `precision` says: see [`Precision`] for the cost of each choice.
     /// `f16` products are the same with all of them.
     fn matmul_with<T: Float>(x: T, w: T; precision: Precision) -> Tensor<'b, T> = Ok(product(x, w, precision)),
         FLOAT, TURNED, SUMMED, "The matrix product, as exact as asked for: `f32` may be multiplied on matrix units.";

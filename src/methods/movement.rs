@@ -1,4 +1,4 @@
-//! Movement: views of the same values, and what joins or borders tensors.
+//! Movement: views of the same values, and operations that join or border tensors.
 
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ use crate::residents::SliceUpdate;
 
 operations! {
     /// Movement. All but [`concat`](GpuCommandBatch::concat) and [`pad`](GpuCommandBatch::pad) are views, folded into
-    /// whatever reads them. A reshape that strides cannot express, and a view that is itself an output, is copied.
+    /// their readers. A reshape that strides cannot express, and a view that is itself an output, is copied.
     "movement";
 
     /// The same elements in row-major order under another shape of as many elements.
@@ -76,7 +76,7 @@ operations! {
     /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
     /// goes on, in a state that has room. All other axes must be equal. The result is another tensor, of which readers
     /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written,
-    /// within the limits that are told there.
+    /// within the limits that `update` documents.
     fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice(state, new, axis, at),
         ALL, ANYTHING, EXACT, "A tensor with others in place of its elements from one place of an axis on.";
     /// A border of `value`: `(before, after)` elements along each axis.
@@ -98,7 +98,7 @@ impl GpuCommandBatch {
         tensors: impl IntoIterator<Item = impl Operand<T>>,
         axis: isize,
     ) -> Tensor<'_, T> {
-        // Not within the call, nor in a closure: what the iterator records is the user's own.
+        // Not within the call, nor in a closure: operations that the iterator records are the user's own.
         let mut operands: SmallVec<[UntypedId; 4]> = SmallVec::new();
         for x in tensors {
             operands.push(self.operand(x).value());

@@ -1,4 +1,4 @@
-//! Random numbers, and what is made of them.
+//! Random numbers, and operations made of them.
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;

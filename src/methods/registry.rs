@@ -9,7 +9,8 @@ use crate::ops::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan, Tolerance};
 /// The description of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpInfo {
-    /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) and of [`Tensor`](crate::Tensor) that records it.
+    /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it, and of [`Tensor`](crate::Tensor) if
+    /// it has a tensor operand that is no list.
     pub name: &'static str,
     /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`,
     /// `resize`, `attention`, `recurrent`, `loss`, `movement`, `indexing`, `sort`, `random`, `creation`.
@@ -69,7 +70,7 @@ fn summary(doc: &'static str) -> &'static str {
     doc.split("\n\n").next().unwrap_or(doc).trim()
 }
 
-/// The words that rows are written in: element types, allowed errors, and what an operation fuses with.
+/// The words that rows are written in: element types, allowed errors, and partners of fusion.
 pub(in crate::methods) mod words {
     use crate::ops::Accepts;
 

@@ -113,7 +113,7 @@ fn interpolated<'b, T: Float>(
     let weights = b.upload_shaped(weights, column.clone());
     let rest = b.upload_shaped(rest, column);
     let (low, high) = (x.gather(below, axis), x.gather(above, axis));
-    // If the weight is 0 the upper element does not count, whatever it is.
+    // If the weight is 0 the upper element does not count, even if it is NaN.
     let between = weights.gt(0.0);
     let (weights, rest) = (weights.cast::<T>(), rest.cast::<T>());
     between.select(low * rest + high * weights, low)

@@ -1,4 +1,4 @@
-//! Sorts, and what is made of them.
+//! Sorts, and operations made of them.
 
 use crate::base::dtype::Element;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};

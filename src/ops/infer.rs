@@ -14,8 +14,8 @@ fn operands<'a, const N: usize>(inputs: &[&'a Type]) -> Result<[&'a Type; N], Mi
     inputs.try_into().map_err(|_| MISSING)
 }
 
-/// The type of the result of `op` over `inputs`, or what is wrong. Axes and ranges inside `op` are
-/// already in range; the methods that record check them against the user's numbers.
+/// The type of the result of `op` over `inputs`, or the mistake. Axes and ranges inside `op` are already in range; the
+/// methods that record check them against the user's numbers.
 pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
     let first = || inputs.first().copied().ok_or(MISSING);
     let out = match op {

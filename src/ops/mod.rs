@@ -80,7 +80,7 @@ pub(crate) enum Op {
     MatMul(Precision),
     /// Inputs: queries, keys, values, and perhaps a mask to add to the scores.
     Attention(Scores),
-    /// Another view of the same values; `name` is what the user called.
+    /// Another view of the same values; `name` is the method that the user called.
     Move {
         name: &'static str,
         to: Move,
@@ -96,8 +96,8 @@ pub(crate) enum Op {
     },
     /// A kernel of the user's own.
     Own(Arc<OwnKernel>),
-    /// Inputs: table, indices. The shape of the indices in place of the table's axis; `name` is what the user
-    /// called.
+    /// Inputs: table, indices. The shape of the indices in place of the table's axis; `name` is the method that the
+    /// user called.
     Gather {
         name: &'static str,
         axis: usize,
@@ -106,13 +106,13 @@ pub(crate) enum Op {
     SearchSorted {
         side: SearchSide,
     },
-    /// Inputs: table, indices. An index an element, along the axis; `name` is what the user called.
+    /// Inputs: table, indices. An index an element, along the axis; `name` is the method that the user called.
     TakeAlong {
         name: &'static str,
         axis: usize,
     },
-    /// The indices along `axis`, or classes where there is none, as they are: each must be below `size`. Those that
-    /// are `ignored` become 0. `name` is what the user called.
+    /// The indices along `axis`, or classes where there is none, as they are: each must be below `size`. Those that are
+    /// `ignored` become 0. `name` is the method that the user called.
     InRange {
         name: &'static str,
         axis: Option<usize>,

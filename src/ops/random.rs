@@ -1,5 +1,5 @@
-//! Random numbers by a counter: each is a function of its position, a seed and a stream, so that it is the same on
-//! every backend, in every run, and however the work is shared out.
+//! Random numbers by a counter: each is a function of its position, a seed and a stream. It is therefore the same on
+//! every backend, in every run, and for any division of the work.
 
 use smallvec::{SmallVec, smallvec};
 

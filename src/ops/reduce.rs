@@ -29,10 +29,10 @@ macro_rules! reduce_table {
         /// The first position of the least element (or of the first NaN); over several axes, its
         /// position in row-major order. An empty axis is a mistake.
         argmin Argmin<Numeric> -> u32, combine ArgMin, empty None, ulp 0.0, abs 0.0, of (x) x, then (at) at;
-        /// Whether any element is true; false over no elements.
+        /// True if any element is true; false over no elements.
         any Any<Logical> -> T, combine Max, empty Some(0.0), ulp 0.0, abs 0.0,
             of (x) x.cast(DType::U32), then (most) most.cast(DType::Bool);
-        /// Whether all elements are true; true over no elements.
+        /// True if all elements are true; also over no elements.
         all All<Logical> -> T, combine Min, empty Some(1.0), ulp 0.0, abs 0.0,
             of (x) x.cast(DType::U32), then (least) least.cast(DType::Bool);
         /// log Σ eˣ without overflow; −∞ over no elements.

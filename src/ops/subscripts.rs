@@ -39,7 +39,7 @@ enum Token {
 
 impl Subscripts {
     /// Reads `text` for operands of `ranks` dimensions. Without `->`, the result has the labels that appear once, in
-    /// alphabetical order, after what ellipses stand for.
+    /// alphabetical order, after the axes that ellipses stand for.
     pub fn parse(text: &str, ranks: &[usize]) -> Result<Self, SubscriptError> {
         let characters: Vec<char> = text.chars().collect();
         let arrow = characters.windows(2).position(|pair| pair == ['-', '>']);

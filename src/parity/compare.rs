@@ -1,4 +1,4 @@
-//! Runs a batch and compares what came back with the interpreter.
+//! Runs a batch and compares its results with the interpreter.
 
 use super::devices;
 use super::interpret::{ExactTensor, interpret};
@@ -11,7 +11,7 @@ use crate::expr::reference::LaneValue;
 use crate::graph::NodeId;
 use crate::ops::Tolerance;
 
-/// For what is moved, not computed.
+/// For values that are moved, not computed.
 pub(super) const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };
 
 /// Units in the last place of an `f16`, of its least subnormal, and of the least normal `f32`, below

@@ -231,7 +231,7 @@ async fn a_resident_moves_if_eight_runs_save_what_that_takes() {
     let shared = device.resident(&data, data.len()).unwrap();
     shared.wgpu_buffer().unwrap();
     assert_eq!(sides_of_runs(&device, &shared, 5).await, [Gpu; 5]);
-    // A state may be back on the GPU after each run: one run must save what the move takes.
+    // A state may be back on the GPU after each run: one run must save the time of the move.
     let state = device.resident(&data, data.len()).unwrap();
     let batch = GpuCommandBatch::new(&device);
     let y = batch.bind(&state).add_scalar(1.0);
@@ -248,7 +248,7 @@ async fn a_resident_moves_if_eight_runs_save_what_that_takes() {
     device.set_profile(profile.clone());
     batch.execute().await.unwrap();
     assert_eq!(batch.stats().backend, Some(Cpu));
-    // Eight runs save a quarter of what this move takes.
+    // Eight runs save a quarter of the time of this move.
     (profile.gpu.dispatch, profile.gpu.download) = (1.0, Curve::flat(f64::from(5 << 15)));
     device.set_profile(profile);
     let resident = device.resident(&data, data.len()).unwrap();

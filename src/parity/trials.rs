@@ -46,7 +46,7 @@ fn choice(device: &Device, batch: &GpuCommandBatch) -> PlanChoice {
     device.prepare(&wanted(&batch.recorded())).expect("a plan").0
 }
 
-/// As if a run alone had taken so many milliseconds where it went: so many that four runs of a way are enough.
+/// As if a run alone had taken so many milliseconds on its route: so many that four runs of a route are enough.
 fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Route) -> u64) -> Route {
     let choice = choice(device, batch);
     let previewed =

@@ -73,14 +73,14 @@ pub(crate) struct Plan {
     pub slots: Vec<u64>,
     /// The operations that can fail on the data, in the order recorded.
     pub sites: Vec<NodeId>,
-    /// The downloaded values, in the order of [`Graph::outputs`].
+    /// The downloaded values, in the order of `Graph::outputs`.
     pub downloads: Vec<ValueId>,
-    /// The values that stay on the device, in the order of [`Graph::keeps`].
+    /// The values that stay on the device, in the order of `Graph::keeps`.
     pub keeps: Vec<ValueId>,
     /// Bytes that a run holds at once: slots, kept results and bound residents.
     pub peak_bytes: u64,
-    /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and
-    /// to.
+    /// Bytes that a run holds until it is done: its slots, its kept results, and on a GPU the staging memory of the
+    /// host.
     pub held_bytes: u64,
     /// Bytes that go to the device and back, without parameters.
     pub bytes_up: u64,

@@ -49,8 +49,8 @@ pub(crate) struct StepOperand {
     pub space: Space,
     /// The map from a point of the space to an element.
     pub view: View,
-    /// True if the view may point outside the value (where the expression then ignores what was
-    /// read), so that the index must be clamped to `0..elements`.
+    /// True if the view may point outside the value (where the expression then ignores the loaded element), so that the
+    /// index must be clamped to `0..elements`.
     pub clamp: bool,
 }
 

@@ -21,7 +21,7 @@ macro_rules! ensure {
     };
 }
 
-/// Operands come before their users, and every type is what the operation's rule says.
+/// Operands come before their users, and every type follows the operation's rule.
 pub(crate) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
     checked(pass, || {
         for (ix, node) in ir.nodes.iter().enumerate() {
@@ -84,7 +84,7 @@ pub(crate) fn steps(
     checked(pass, || steps.iter().try_for_each(|step| check_step(values, step, target)))
 }
 
-/// Steps run after what they read.
+/// Steps run after the makers of their operands.
 pub(crate) fn order(pass: &'static str, steps: &[Step], values: &[Value]) -> Result<(), PlanError> {
     checked(pass, || {
         let given = |value: &Value| matches!(value.home, Home::Upload { .. } | Home::Resident(_));

@@ -24,11 +24,11 @@ struct Cell {
     /// The place in the user's code where it was made.
     place: &'static Location<'static>,
     storage: Mutex<Storage>,
-    /// Whether the host keeps a copy, whatever fills the resident.
+    /// True if the host keeps a copy of all data that fills the resident.
     keeps_host_copy: AtomicBool,
     /// The side on which runs are to find the data, besides the one where it lies.
     preferred: Mutex<Option<Backend>>,
-    /// Held by the run that replaces the data by what it makes of it.
+    /// Held by the run that replaces the data by a result computed from it.
     update_lock: Arc<tokio::sync::Mutex<()>>,
     /// Held by the thread that sends the data to the GPU.
     sending: Mutex<()>,
@@ -74,7 +74,7 @@ impl Handle {
         self.0.sending.lock()
     }
 
-    /// The lock of runs that replace the data by what they make of it.
+    /// The lock of runs that replace the data by a result computed from it.
     pub fn update_lock(&self) -> &Arc<tokio::sync::Mutex<()>> {
         &self.0.update_lock
     }
@@ -124,7 +124,7 @@ impl Handle {
         *self.0.preferred.lock() = Some(side);
     }
 
-    /// Whether the data is on a side, which is not known to be lost.
+    /// Returns whether the data is on a side, which is not known to be lost.
     pub fn is_on(&self, side: Backend) -> bool {
         let storage = self.lock();
         match side {
@@ -154,12 +154,12 @@ impl Handle {
         *self.lock() = storage;
     }
 
-    /// Keeps a copy on the host from now on, whatever fills the resident.
+    /// Keeps a copy on the host from now on, of all data that fills the resident.
     pub fn keep_host_copy(&self) {
         self.0.keeps_host_copy.store(true, Ordering::Relaxed);
     }
 
-    /// Whether whatever fills the resident must come to the host too.
+    /// Returns whether all data that fills the resident must come to the host too.
     pub fn keeps_host_copy(&self) -> bool {
         self.0.keeps_host_copy.load(Ordering::Relaxed)
     }

@@ -23,7 +23,7 @@ pub(crate) struct SliceUpdate {
 }
 
 impl SliceUpdate {
-    /// Whether to write the slice in place is faster than to write all of a resident of type `ty` anew.
+    /// Returns whether writing the slice in place is faster than writing all of a resident of type `ty` anew.
     pub fn pays(&self, ty: &Type, has_gpu: bool) -> bool {
         let size = ty.dtype.size();
         if !has_gpu {

@@ -73,7 +73,7 @@ impl Storage {
         matches!(self, Self::Shared(_))
     }
 
-    /// Whether the data on the GPU is in `buffer`.
+    /// Returns whether the data on the GPU is in `buffer`.
     pub fn is_in(&self, buffer: &Arc<DeviceBuffer>) -> bool {
         self.gpu().is_some_and(|gpu| Arc::ptr_eq(gpu, buffer))
     }

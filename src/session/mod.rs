@@ -1,8 +1,8 @@
 //! The run of a batch, from the choice of a plan to results and residents.
 //!
-//! [`RunLoop`](run_loop::RunLoop) takes a run through the states of [`RunState`](state::RunState): choose → admit → run → commit, and recover
-//! after a failure. A [`SingleRun`](single_run::SingleRun) is one attempt on the device: one
-//! [`PieceRun`](piece_run::PieceRun) where all is on one side, several where the graph is shared out.
+//! [`RunLoop`](run_loop::RunLoop) takes a run through the states of [`RunState`](state::RunState): choose → admit → run
+//! → commit, and recover after a failure. A [`SingleRun`](single_run::SingleRun) is one attempt on the device: one
+//! [`PieceRun`](piece_run::PieceRun) where all is on one side, several if the graph is split.
 
 mod fault;
 mod last_plan;

@@ -177,8 +177,8 @@ fn site(plan: &Plan, failed: Option<Failed>) -> Option<(NodeId, u32)> {
     failed.map(|Failed { site, at }| (plan.sites[site as usize], at))
 }
 
-/// Returns true if runs in the polling thread, the last one in `time`, have had it so long that other tasks should have
-/// it.
+/// Returns whether consecutive runs, the last taking `time`, have occupied this thread long enough that it should
+/// yield.
 fn has_had_its_slice(time: Duration) -> bool {
     const SLICE: Duration = Duration::from_micros(100);
     thread_local!(static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) });
@@ -187,7 +187,7 @@ fn has_had_its_slice(time: Duration) -> bool {
     taken >= SLICE
 }
 
-/// Fails where the host has no room for what a large run holds at once, before anything is computed.
+/// Fails if the host has no room for the memory that a large run holds at once, before anything is computed.
 fn check_room(bytes: u64) -> Result<()> {
     const LARGE: u64 = 1 << 30;
     let room = |bytes: usize| Vec::<u8>::new().try_reserve_exact(bytes).is_ok();

@@ -53,7 +53,7 @@ impl Recorded {
 
 /// The choice of a plan.
 impl RunLoop<'_> {
-    /// The request to the planner, for residents whose data lies so.
+    /// The planning request, given the residents' locations.
     pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
         let Recorded { graph, residents: bound, keeps, placement, .. } = self.recorded;
         let is_bound = |keep: &Keep| bound.iter().any(|bound| bound.is_same(&keep.handle));
@@ -75,7 +75,7 @@ impl RunLoop<'_> {
         Ok(choice)
     }
 
-    /// The plan for a way on trial.
+    /// The plan for a route on trial.
     fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
         let residents = self.locations()?;
         self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))
@@ -102,7 +102,7 @@ impl RunLoop<'_> {
         Ok(planned)
     }
 
-    /// Plans the graph and compiles its kernels, for each way that runs may go.
+    /// Plans the graph and compiles its kernels, for each route that runs may take.
     ///
     /// # Errors
     /// [`RunError::OverBudget`] where no run will ever have room.
@@ -115,7 +115,7 @@ impl RunLoop<'_> {
             let stage = stage!(self.timeline, "compile");
             let mut compiled = stage.over(pin!(choice.prepared.compile(device))).await;
             for &route in choice.untried() {
-                // Any other error of a way ends its trial, when a run would go it.
+                // Other errors of a route end its trial later, when a run tries the route.
                 let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
                 let tried = prepared.compile(device).await;
                 compiled = compiled.and(tried.or_else(|error| match error.is_loss() {
@@ -264,8 +264,8 @@ impl RunLoop<'_> {
     }
 }
 
-/// Returns if the call that failed with `error` may be repeated, after the device did something about a loss. Counts
-/// that.
+/// Returns `Ok` if the call that failed with `error` may be repeated after the device recovered from a loss, and counts
+/// the recovery.
 pub(crate) async fn recover_for_repeat(
     device: &Device,
     error: Error,

@@ -1,4 +1,4 @@
-//! The run of a graph that is shared out: some parts on the host's cores, one on the GPU, in one trip.
+//! The run of a graph that is split: some parts on the host's cores, one on the GPU, in one trip.
 
 use std::borrow::Cow;
 use std::future::poll_fn;

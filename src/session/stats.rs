@@ -13,13 +13,13 @@ use crate::cost::Backend;
 pub struct RunStats {
     /// The side of the run; `None` before the first run. It is the GPU if any of it ran there.
     pub backend: Option<Backend>,
-    /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel
-    /// with the first run of a batch. Large uploads may go in up to 8 waves, so that a GPU works on what has come while
-    /// the host packs what comes next.
+    /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel with the first
+    /// run of a batch. Large uploads may go in up to 8 waves, so that a GPU works on one part while the host packs the
+    /// next.
     pub uploads: u64,
     /// Command buffers submitted, one for each wave (on the CPU: runs of the plan), with those that
-    /// [replace](crate::GpuCommandBatch::update) parts of residents. Neither this nor what follows counts what brings
-    /// residents, or parts of them, from one side to the other, as for
+    /// [replace](crate::GpuCommandBatch::update) parts of residents. Neither this nor the counters below count
+    /// transfers of residents, or of parts of them, from one side to the other, as for
     /// [`keep_host_copy`](crate::Resident::keep_host_copy): the device's [`metrics`](crate::Device::metrics) do.
     pub submits: u64,
     /// Submits that the run shared with other runs: each such submit counts for each of them. Small runs share a submit
@@ -29,7 +29,7 @@ pub struct RunStats {
     pub downloads: u64,
     /// Kernels launched.
     pub dispatches: u64,
-    /// Kernels that ran on the host's cores: some of them if the run was shared out over both sides.
+    /// Kernels that ran on the host's cores: some of them if the run was split over both sides.
     pub dispatches_on_cpu: u64,
     /// Bytes brought to the device, parameters included.
     pub bytes_up: u64,
@@ -65,8 +65,8 @@ pub struct RunStats {
 }
 
 impl RunStats {
-    /// Adds what one piece of a run counted, where all run in one trip. What moves between pieces on the host is no
-    /// trip.
+    /// Adds the counts of one piece of a run whose pieces run in one trip. Moves between pieces on the host are no
+    /// trips.
     pub(super) fn add(&mut self, piece: &Self) {
         self.dispatches += piece.dispatches;
         self.dispatches_on_cpu += piece.dispatches_on_cpu;

@@ -1,5 +1,5 @@
-//! The engine against values computed by NumPy and SciPy (`make_reference.py`) and by PyTorch (`make_pytorch.py`) in
-//! `f64`, and against Philox as published (`make_random.py`), case by case and all cases of a family in one batch, on
+//! The engine against values of NumPy and SciPy (`make_reference.py`) and of PyTorch (`make_pytorch.py`) in `f64`, and
+//! against Philox as published (`make_random.py`). Cases run one by one, and all cases of a family in one batch, on
 //! every backend.
 
 mod case;

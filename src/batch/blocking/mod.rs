@@ -71,9 +71,9 @@ twins!(DeviceBuilder {
 
 twins!(GpuCommandBatch {
     ///
-    /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
-    /// where both [update](GpuCommandBatch::update) a resident or share a [memory
-    /// budget](crate::DeviceBuilder::memory_budget). There, await [`GpuCommandBatch::execute`].
+    /// Do not call it in a task of an executor; await [`GpuCommandBatch::execute`] there. It can deadlock if it waits
+    /// for a run that only this thread would poll. Runs wait for each other if they [update](GpuCommandBatch::update)
+    /// one resident or share a [memory budget](crate::DeviceBuilder::memory_budget).
     compute execute: execute_blocking(&self,)() -> ();
     wait read: read_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> Vec<T>;
     wait read_into: read_into_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>, out: &mut [T]) -> ();

@@ -61,11 +61,11 @@ impl GpuCommandBatch {
     /// Plans the batch and compiles its kernels, for runs with other data. What is recorded later is not part of the
     /// program.
     ///
-    /// Shapes are those recorded. Who serves several sizes of a batch keeps a program for each, or pads to a few: those
-    /// that differ in the leading dimension alone share most kernels.
+    /// Shapes are those recorded. To serve several batch sizes, compile a program for each, or pad to a few sizes.
+    /// Programs that differ only in the leading dimension share most kernels.
     ///
-    /// An adapter that computes on the host's cores, as Mesa's does, compiles once more where a kernel first computes:
-    /// there the first run may take seconds. Make one before runs that have a deadline.
+    /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
+    /// first run may take seconds: make one before runs that have a deadline.
     ///
     /// # Errors
     /// As [`execute`](Self::execute), but inputs need no data yet;
@@ -108,9 +108,9 @@ impl Program {
         })
     }
 
-    /// Runs the program. An input that is not given has the data that it had when the program was compiled.
-    /// [Residents](GpuCommandBatch::bind) have what they hold when the run starts, and those that the batch
-    /// [keeps](GpuCommandBatch::keep) have what the run made when it ends.
+    /// Runs the program. An input that is not given has the data that it had when the program was compiled. The run
+    /// reads the data that [residents](GpuCommandBatch::bind) hold when it starts. When it ends, it fills the residents
+    /// that the batch [keeps](GpuCommandBatch::keep).
     ///
     /// An input is a pair of a tensor, an id or a name with its data. Where element types differ, an [`Input`] is made of
     /// each, and [`Input::ids`] of 64-bit integers:
@@ -175,13 +175,12 @@ impl Program {
         Ok(Outputs { program: self.clone(), prepared, results, kept, stats })
     }
 
-    /// Runs the program once, and says what took how long: each stage on the host, each kernel by the clock of the
-    /// side that ran it, beside what was predicted. The results are thrown away; residents change as in a run.
+    /// Runs the program once, and reports the time of each host stage and each kernel beside its prediction. The clock
+    /// of a kernel is that of the side that ran it. The results are dropped; residents change as in a run.
     ///
-    /// On a GPU each kernel is then a pass of its own, so that its time can be taken: the
-    /// whole takes longer than [`run`](Self::run). What the first run of a program makes, later ones find: profile the
-    /// second. Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the
-    /// whole.
+    /// On a GPU each kernel is then a pass of its own, so that its time can be taken: the whole takes longer than
+    /// [`run`](Self::run). The first run of a program compiles and allocates for later ones: profile the second. If the
+    /// run was [repeated](crate::Recovery), only the last attempt is listed; the stage `execute` spans all attempts.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -239,8 +238,8 @@ impl Program {
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory
-    /// budget](crate::DeviceBuilder::memory_budget) included. What is done at the first poll, as a short run on the
-    /// CPU, is returned whatever it took.
+    /// budget](crate::DeviceBuilder::memory_budget) included. A run that completes at its first poll, such as a short
+    /// CPU run, is returned even past `limit`.
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Deadline`].
@@ -264,8 +263,8 @@ impl Program {
         })
     }
 
-    /// As [`run`](Self::run), unless `stop` is done before: it is asked after the run each time, so what is done at the
-    /// first poll is returned even where `stop` was done already. Dropping the future of a run stops it too.
+    /// Runs the program unless `stop` completes first. Each poll polls the run before `stop`, so a run that completes
+    /// at the first poll is returned even if `stop` is already complete. Dropping the future of a run stops it too.
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Cancelled`].
@@ -278,9 +277,9 @@ impl Program {
         done.unwrap_or_else(|| Err(RunError::Cancelled.into()))
     }
 
-    /// 128 bits that programs of equal structure have in common, in every process of one version of this crate: the
-    /// operations with their parameters, element types and shapes, not the data. The key of the plans that a [`Device`]
-    /// keeps. Of functions for [the CPU](crate::Wgsl::on_cpu) it knows which kernels have one, not what they do.
+    /// A 128-bit hash of the program's structure: its operations with their parameters, element types and shapes. It
+    /// excludes data. It is equal in every process of one crate version. A [`Device`] finds its plans by it. It covers
+    /// which kernels have a function for [the CPU](crate::Wgsl::on_cpu), not the function itself.
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
         self.0.recorded.graph.fingerprint().0

@@ -61,8 +61,8 @@ impl Outputs {
         Ok(self.found::<T>(key)?.0.into_vec().await)
     }
 
-    /// As [`read`](Self::read), for the last that is read of a run: what the host computed is not copied where an
-    /// element has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
+    /// Like [`read`](Self::read), but consumes the outputs. A result of the CPU with 32-bit elements is returned
+    /// without a copy if nobody else holds it, as a [view](Self::read_view) does.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -107,7 +107,7 @@ impl Outputs {
     }
 
     /// The data that this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep),
-    /// whatever later runs leave in the resident that `keep` returned.
+    /// unaffected by data that later runs leave in the resident that `keep` returned.
     ///
     /// # Errors
     /// [`ReadError`] if the program does not keep the value, or it is of another type.

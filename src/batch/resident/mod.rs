@@ -21,8 +21,8 @@ use crate::ops::{Type, check_size};
 use crate::residents::{Handle, Storage};
 use crate::session::{HostOrGpuResult, STRIDE, recover_for_repeat, yield_now};
 
-/// Bytes up to which data for a device with two sides is kept on both: what cores read in less than the time of a
-/// round trip to a GPU, so that a small graph may run on either.
+/// Bytes up to which data for a device with two sides is kept on both, so that a small graph may run on either. Cores
+/// read that much in less than the time of a round trip to a GPU.
 const ON_BOTH_SIDES: usize = 4 << 20;
 
 /// A tensor that stays on the device until its last handle is dropped. Any number of batches of its device read it: a
@@ -88,9 +88,9 @@ impl<T: Element> Resident<T> {
         Box::pin(self.handle.copied_to_host())
     }
 
-    /// Has runs find the data on `side`, besides the one where it lies: graphs are placed as if it lay there too, and
-    /// the first run on `side` that reads it makes the copy, which stays until a run fills the resident anew. The last
-    /// preference counts, for whatever fills the resident later too.
+    /// Asks for a copy on `side`. Graphs are placed as if it were there; the first run on `side` that reads the
+    /// resident makes it. It stays until a run fills the resident again. The last preference counts, also for data that
+    /// fills the resident later.
     ///
     /// The side of each graph is predicted as before. Without a preference, a resident of more than 4 MiB lies on the
     /// GPU alone if there is one. Graphs that read it run there until the device was [measured](Device::calibrate) and
@@ -202,7 +202,7 @@ impl<T: Element> Resident<T> {
     }
 }
 
-/// Transfers of a resident's data, whatever its element type.
+/// Transfers of a resident's data, of any element type.
 impl Handle {
     /// Has the host keep a copy from now on, and brings the data that is there.
     async fn copied_to_host(&self) -> Result<()> {
@@ -237,8 +237,8 @@ impl Device {
     /// [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
     ///
     /// The data is copied once, by this thread and others, before the call returns; the device takes it from there.
-    /// What lies on a GPU alone is lost with it, also where a [`Recovery`](crate::Recovery) repeats the runs: a service
-    /// that is to outlive that calls [`keep_host_copy`](Resident::keep_host_copy).
+    /// Data on a GPU alone is lost with the GPU, even if a [`Recovery`](crate::Recovery) repeats the runs. Call
+    /// [`keep_host_copy`](Resident::keep_host_copy) to keep it.
     ///
     /// # Errors
     /// [`DataError`] if the data does not fill the shape;

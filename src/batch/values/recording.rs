@@ -39,8 +39,8 @@ impl GpuCommandBatch {
         self.tensor(node)
     }
 
-    /// Records the operation `name`, which is made of others: whatever the calls in between, all of it was recorded by
-    /// the caller of `name`, and so are its mistakes.
+    /// Records the operation `name`, which is made of others: all of its nodes and mistakes name the caller of `name`
+    /// as their place, in spite of the calls in between.
     #[track_caller]
     pub(crate) fn composed<'b, R: OperationResult<'b>>(
         &'b self,

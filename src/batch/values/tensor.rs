@@ -24,8 +24,8 @@ use crate::batch::{BufferId, GpuCommandBatch, Resident};
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
-/// A tensor is `Copy`. It borrows its batch; its [`id`](Self::id) does not. The line of a mistake is that of the method
-/// or operator.
+/// A tensor is `Copy`. It borrows its batch; its [`id`](Self::id) does not. A mistake names the line of the method or
+/// operator that made it.
 pub struct Tensor<'b, T> {
     batch: &'b GpuCommandBatch,
     id: BufferId<T>,

@@ -41,7 +41,7 @@ pub(super) struct Hidden {
     /// Keys of a tile, and whether those of all tiles are there.
     step: usize,
     whole: bool,
-    /// The parameter by which the last key that a row sees is ahead of it, if rows see what comes before them.
+    /// The parameter by which the last key that a row sees is ahead of it, if rows see only the keys before them.
     causal: Option<String>,
 }
 

@@ -60,8 +60,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Binds what `operands` read, in fours where `wide` says so; it must say the same of all
-    /// operands of one value.
+    /// Binds the values of `operands`, in fours where `wide` says so; it must say the same of all operands of one
+    /// value.
     pub fn bind_operands(&mut self, operands: &[usize], wide: impl Fn(usize) -> bool) {
         for &index in operands {
             let operand = &self.step.operands[index];
@@ -82,7 +82,7 @@ impl Kernel<'_> {
         self.buffer(BufferRef::Slot(slot))
     }
 
-    /// Binds what `operand` reads as fours of 32-bit words, whatever they hold.
+    /// Binds the value of `operand` as fours of 32-bit words, of any element type.
     pub fn bind_words(&mut self, operand: usize) {
         if let OperandSource::Value(value) = self.step.operands[operand].source {
             self.bind(BufferRef::Value(value), DType::U32, false, true);
@@ -122,7 +122,7 @@ impl Kernel<'_> {
         index.map_or_else(|| UNBOUND.into(), |index| format!("buffer{index}"))
     }
 
-    /// True if what is bound is in fours.
+    /// True if the bound elements are in fours.
     pub(super) fn is_in_fours(&self, at: BufferRef) -> bool {
         self.buffers.iter().any(|b| b.at == at && matches!(b.element, BufferElement::Four(_)))
     }
@@ -133,7 +133,7 @@ impl Kernel<'_> {
         matches!(source, OperandSource::Value(value) if self.is_in_fours(BufferRef::Value(value)))
     }
 
-    /// The element of what is bound, at the index given as text, whether or not it is in fours.
+    /// The element of the bound buffer, at the index given as text, whether or not it is in fours.
     pub(super) fn element(&self, at: BufferRef, index: &str) -> String {
         let buffer = self.buffer(at);
         if self.is_in_fours(at) {

@@ -74,8 +74,8 @@ impl Kernel<'_> {
     }
 }
 
-/// The declaration that a function of these result types needs: a structure for more than one, the type that
-/// it returns, what it returns, and how to get at each result.
+/// The declaration that a function of these result types needs: a structure for more than one, the type that it
+/// returns, the returned expression, and the access to each result.
 fn signature(types: &[&str], values: &[String]) -> (String, String, String, Vec<String>) {
     if let (&[ty], [value]) = (types, values) {
         return (String::new(), ty.to_string(), value.clone(), vec![String::new()]);

@@ -25,8 +25,8 @@ use crate::plan::{Plan, Step};
 /// Threads of a workgroup, except where a template says otherwise.
 pub(super) const THREADS: usize = 256;
 
-/// Stands for what should be there and is not: a text with it does not compile, which is an error for the user, where
-/// another buffer's name would be a wrong result.
+/// Stands for a missing binding: a text with it does not compile, which is an error for the user, where another
+/// buffer's name would be a wrong result.
 pub(super) const UNBOUND: &str = "unbound";
 
 /// A kernel in the making.
@@ -41,7 +41,7 @@ pub(super) struct Kernel<'a> {
     whole: BTreeSet<usize>,
     /// Tables that are fetched from in fours.
     fours: BTreeSet<usize>,
-    /// WGSL extensions besides what the buffers ask for.
+    /// WGSL extensions besides those that the buffers ask for.
     extensions: BTreeSet<&'static str>,
     /// True if a thread keeps its failures until it is done.
     tells_late: bool,

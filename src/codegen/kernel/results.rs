@@ -10,14 +10,14 @@ use crate::expr::wgsl::type_name;
 pub(crate) struct MatrixResults {
     pub rows: usize,
     pub columns: usize,
-    /// The type of what the form computes.
+    /// The type of the values that the form computes.
     pub ty: Ty,
     /// The maps along the batch.
     pub maps: OuterMaps,
 }
 
 impl MatrixResults {
-    /// Binds the outputs and what they read.
+    /// Binds the outputs and their operands.
     pub fn bind(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
         let wide_outputs: Vec<bool> =
             kernel.step.outputs.iter().map(|output| Self::is_wide(&output.view)).collect();
@@ -94,7 +94,7 @@ impl MatrixResults {
         text
     }
 
-    /// Binds what a dispatch needs that combines partial results, and makes its texts.
+    /// Binds the memory of a dispatch that combines partial results, and makes its texts.
     pub fn combined(&self, kernel: &mut Kernel<'_>) -> Combined {
         kernel.bind_outputs(|_| false);
         let roots = kernel.output_roots();

@@ -157,7 +157,7 @@ impl<'a> Quads<'a> {
         out
     }
 
-    /// Loads what is fetched in fours.
+    /// Loads the elements that are fetched in fours.
     fn fetch(&self, kernel: &mut Kernel<'_>, fetched: &[FetchedQuad], out: &mut Loads) {
         for (quad, name) in fetched.iter().zip(PLACES) {
             let FetchedQuad { operand, table, position } = *quad;
@@ -253,18 +253,18 @@ fn several(each: usize, count: &str) -> String {
 pub(super) struct Loads {
     pub functions: String,
     pub loaded: Loaded,
-    /// The fields of what is loaded, and their values.
+    /// The fields of the loaded elements, and their values.
     fields: String,
     names: String,
 }
 
 impl Loads {
-    /// Gives what was loaded of `operand` to who computes the quad.
+    /// Gives the loaded elements of `operand` to the function that computes the quad.
     pub fn hand_over(&mut self, kernel: &Kernel<'_>, operand: usize) {
         self.hand_over_as(&format!("x{operand}"), &self.loaded.ty(kernel, operand));
     }
 
-    /// Gives the local `name` to who computes the quad.
+    /// Gives the local `name` to the function that computes the quad.
     pub fn hand_over_as(&mut self, name: &str, ty: &str) {
         self.fields += &format!("{name}: {ty},\n");
         let comma = if self.names.is_empty() { "" } else { ", " };
@@ -277,7 +277,7 @@ impl Loads {
 pub(crate) struct Done {
     /// Statements that compute the results of the four lanes.
     pub results: String,
-    /// The fields of what is computed, and their values.
+    /// The fields of the computed elements, and their values.
     pub fields: String,
     pub values: String,
     /// Statements that store them.
@@ -285,7 +285,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Gives the `result` of each lane, of the WGSL type `ty`, to who stores `output`.
+    /// Gives the `result` of each lane, of the WGSL type `ty`, to the function that stores `output`.
     pub fn hand_over(&mut self, output: usize, ty: &str, result: &str) {
         let lanes = lanes::LANES.map(|lane| format!("result_{lane}{result}")).join(", ");
         let comma = if self.values.is_empty() { "" } else { ", " };
@@ -294,8 +294,8 @@ impl Done {
     }
 }
 
-/// The functions `load`, of the position of a quad and what `parameters` adds, `compute` and `store`, with what they
-/// hand each other.
+/// The functions `load`, of the position of a quad and of `parameters`, `compute` and `store`, with the structures that
+/// they hand each other.
 pub(crate) fn functions(parameters: &str, loads: &Loads, done: &Done) -> String {
     let or = |text: &'static str, given: &str| -> String {
         if given.is_empty() { text.to_string() } else { given.to_string() }

@@ -118,7 +118,7 @@ pub(super) struct Reading {
     pub side: Factor,
     /// True if the neighbours are neighbours along k.
     pub along_k: bool,
-    /// True if tiles reach outside across k, where what is read does not matter.
+    /// True if tiles reach outside across k, where loaded elements do not matter.
     pub ragged: bool,
     /// True if tiles reach past the end of k, where zeros must be read.
     pub ragged_k: bool,

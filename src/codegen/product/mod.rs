@@ -1,9 +1,9 @@
-//! Matrix products: three kernels, and what they share.
+//! Matrix products: three kernels, and their common parts.
 //!
 //! - [`tiles`] for scalar units, [`strips`] for few rows, [`units`] for matrix units.
 //! - [`load`] tells how an operand lies in memory and reads it, [`transfer`] moves along it and brings tiles of it to
 //!   workgroup memory. [`windows`] does for a convolution what [`load`] does.
-//! - [`parts`] gives each workgroup its tile, and adds what k was cut into.
+//! - [`parts`] gives each workgroup its tile, and adds the parts of k.
 
 mod load;
 mod parts;

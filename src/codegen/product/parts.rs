@@ -52,7 +52,7 @@ impl Product {
     }
 }
 
-/// Rows of tiles that are taken together, so that what they read stays in the cache.
+/// Rows of tiles that are taken together, so that their operands stay in the cache.
 const BAND: usize = 8;
 
 /// Statements that find the workgroup's tile, of `bm × bn` and `bk` of k at a time, and its part of k; and the number

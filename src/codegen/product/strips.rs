@@ -91,7 +91,7 @@ impl Strips {
         u * self.strip.slices * 4
     }
 
-    /// Statements that read what one round needs, then add the products.
+    /// Statements that read the elements of one round, then add the products.
     fn multiply(
         &self,
         kernel: &mut Kernel<'_>,
@@ -137,7 +137,7 @@ impl Strips {
         x + &w.advance(kernel, "w", self.strip.unit())
     }
 
-    /// Statements that add what the slices have, row by row, and store it.
+    /// Statements that add the sums of the slices, row by row, and store them.
     fn results(&self, arguments: &str, ty: &str) -> String {
         let Strip { rows, quads, slices } = self.strip;
         let step = if self.along_k { 1 } else { quads };

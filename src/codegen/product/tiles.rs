@@ -79,7 +79,7 @@ impl Layout {
             tile.bm /= 2;
             tile.bn /= 2;
         }
-        // A quad of padding spreads what one thread writes along k over the banks.
+        // A quad of padding spreads the writes of one thread along k over the banks.
         let (x_pitch, w_pitch) = (tile.bm.div_ceil(4) + 1, tile.bn.div_ceil(4));
         let stages = if (x_pitch + w_pitch) * tile.bk * 32 <= bytes { 2 } else { 1 };
         Self { tile, x_pitch, w_pitch, stages }
@@ -227,7 +227,8 @@ impl Quads {
         self.transfer.reading.side.name()
     }
 
-    /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
+    /// Statements that find the thread's places in the tile and in memory, and declare variables for the elements
+    /// there.
     fn places(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, ty: &str) -> String {
         let TileTransfer { bk, threads, reading, .. } = self.transfer;
         let name = self.name();

@@ -134,7 +134,7 @@ impl IndexCursor<'_> {
         text
     }
 
-    /// The call that reads what is at `k`, `ahead` of where the walk is; at the end of k, zeros past it.
+    /// The call that reads the elements at `k`, `ahead` of the walk; at the end of k, zeros past it.
     pub fn read(
         &self,
         kernel: &mut Kernel<'_>,

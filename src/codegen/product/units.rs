@@ -235,7 +235,8 @@ impl Halves {
         format!("var<workgroup> {}_tile: array<vec4<f16>, {quads}>;\n", self.name())
     }
 
-    /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
+    /// Statements that find the thread's places in the tile and in memory, and declare variables for the elements
+    /// there.
     fn places(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>) -> String {
         let TileTransfer { reading, threads, .. } = self.transfer;
         let (name, width) = (self.name(), self.width);

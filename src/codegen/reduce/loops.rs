@@ -168,7 +168,7 @@ impl Reduction {
     }
 }
 
-/// A place in a template, and what stands there.
+/// A place in a template, and its text.
 type Hole = (&'static str, String);
 
 /// The spread of the elements of a result over threads of a group.

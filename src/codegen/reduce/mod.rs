@@ -34,7 +34,7 @@ struct Reduction {
     schedule: ReduceSchedule,
     prologue: Ref,
     state: CombineState,
-    /// The type of what was combined.
+    /// The type of the combined value.
     result: Ty,
     axes: ReduceAxes,
 }
@@ -42,7 +42,7 @@ struct Reduction {
 /// The texts that make a kernel of a template.
 struct Texts {
     functions: String,
-    /// The body of `element`, and what it returns: a state, a value, or four values.
+    /// The body of `element`, which returns a state, a value, or four values.
     element: String,
     unit: ReduceUnit,
     /// Statements that find where the result's elements begin in every operand.

@@ -150,8 +150,8 @@ impl RowBody<'_> {
         text
     }
 
-    /// Statements that find the greatest element from the units in registers, or NaN where there is one: what `max`
-    /// makes of NaN is up to the device, so a sum says whether there is one. That is NaN also where there are ∞ and
+    /// Statements that find the greatest element from the units in registers, or NaN if there is one. The result of
+    /// `max` with NaN is up to the device, so a sum tells whether there is one. That is NaN also where there are ∞ and
     /// −∞, and then so are all results.
     fn greatest(&self, kernel: &Kernel<'_>, held: &[Unit], name: &str) -> String {
         let mut text = format!("var {name}_fold = -p_inf();\nvar {name}_nan = 0f;\n");

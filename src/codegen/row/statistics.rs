@@ -33,7 +33,7 @@ impl PassFold {
         }
     }
 
-    /// The WGSL type of what is folded.
+    /// The WGSL type of the folded value.
     pub fn ty(self) -> &'static str {
         match self {
             Self::Max | Self::Sum => "f32",
@@ -49,7 +49,7 @@ impl PassFold {
     }
 }
 
-/// The passes of a kind, and the normalised element from what the passes left of it.
+/// The passes of a kind, and the normalised element from their results.
 pub(crate) fn passes(
     kind: RowKind,
     len: &str,

@@ -80,7 +80,7 @@ impl<'s> Radix<'s> {
         scratch
     }
 
-    /// The functions `fetch` and, where it is wanted, `position`, of what the pass before left.
+    /// The functions `fetch` and, if wanted, `position`, of the elements that the pass before left.
     fn source(&self, kernel: &mut Kernel<'_>, pass: u32, scratch: &str, positions: bool) -> String {
         let load = |name: &str, from: &str, len: &str| {
             format!(
@@ -216,7 +216,7 @@ impl<'s> Radix<'s> {
         (0..self.keys).map(each).collect()
     }
 
-    /// Statements that load a thread's elements. What fills up a row's last tile counts as its last elements.
+    /// Statements that load a thread's elements. The padding of a row's last tile counts as its last elements.
     fn load(&self) -> String {
         let keys = self.keys;
         let most = self.digits() - 1;

@@ -11,7 +11,7 @@ const HELD: usize = 1024;
 /// Elements that a workgroup reads in a round, two a thread.
 const ROUND: usize = 512;
 
-/// The dispatches of a selection: one, or with parts a second one that selects among what each of them found.
+/// The dispatches of a selection: one, or with parts a second one that selects among the candidates of each.
 pub(super) fn lower<'a>(
     sort: &Sort,
     kernel: &dyn Fn() -> Kernel<'a>,
@@ -20,7 +20,7 @@ pub(super) fn lower<'a>(
     Phase::of(parts).iter().map(|&phase| dispatch(sort, kernel(), phase, parts)).collect()
 }
 
-/// Partial results are candidates: what a phase finds in each part of a row.
+/// Partial results are candidates, which a phase finds in each part of a row.
 fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase, parts: usize) -> Dispatch {
     let scratch = bind(sort, &mut kernel, phase);
     let (parts, len) = match phase {
@@ -55,7 +55,7 @@ fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase, parts: usize) -> 
     kernel.dispatch(include_str!("../../../shaders/sort_select.wgsl"), &holes, label, groups)
 }
 
-/// Binds what the phase reads and writes. The name of the scratch memory, if it has any.
+/// Binds the memory that the phase reads and writes. The name of the scratch memory, if it has any.
 fn bind(sort: &Sort, kernel: &mut Kernel<'_>, phase: Phase) -> String {
     match phase {
         Phase::Whole => {

@@ -135,7 +135,7 @@ fn strips() {
     }
 }
 
-/// One query over 600 keys, in two parts, with a mask: what a decoder runs for a token.
+/// One query over 600 keys, in two parts, with a mask, as a decoder runs for a token.
 #[test]
 fn a_kernel_for_few_queries() {
     let limits = super::with_subgroups();

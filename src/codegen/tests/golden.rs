@@ -112,7 +112,7 @@ fn softmax_by_subgroups() {
     insta::assert_snapshot!(print_for(&softmax(4_096), &super::with_subgroups()));
 }
 
-/// Fours of a row begin where those of the one before do not; what is before and after them goes alone.
+/// Fours of a row begin where those of the one before do not; elements before and after them go one by one.
 #[test]
 fn softmax_of_long_odd_rows() {
     let text = print(&softmax(4_097));

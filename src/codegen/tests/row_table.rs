@@ -9,7 +9,7 @@ use crate::cost::{Backend, DeviceProfile, Limits};
 use crate::device::Device;
 use crate::plan::{Target, plan};
 
-/// The text for what `record` makes of a table and indices of these shapes.
+/// The text of the graph that `record` makes of a table and indices of these shapes.
 fn text(
     [table, indices]: [&[usize]; 2],
     limits: &Limits,
@@ -64,7 +64,7 @@ fn ways_to_look_up() {
     assert!(!is_staged(&rows));
     let turned = text([&[4096, 128], &[4096]], &limits, |_, x, i| x.transpose().gather(i, 1));
     assert!(!is_staged(&turned));
-    // With what follows, as long as that does not read the table by itself.
+    // With later operations, as long as they do not read the table by themselves.
     let follows = text([table, &[4096]], &limits, |_, x, i| x.gather(i, 1).relu());
     assert!(is_staged(&follows));
     let by_itself = text([table, &[4096]], &limits, |_, x, i| x.gather(i, 1) + x);

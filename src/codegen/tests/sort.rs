@@ -103,7 +103,7 @@ fn special_values_have_their_place() {
     }
 }
 
-/// All equal, in order, and backwards: what selection finds hardest.
+/// All equal, in order, and backwards: the hardest rows for a selection.
 #[test]
 fn ordered_rows() {
     let len = 5_000;
@@ -129,7 +129,7 @@ fn groups_past_the_limit_spill() {
     }
 }
 
-/// Workgroup memory stays within what WebGPU guarantees where there are no subgroups.
+/// Without subgroups, workgroup memory stays within the limit that WebGPU guarantees.
 #[test]
 fn memory_of_workgroups() {
     let limits = Limits::webgpu();

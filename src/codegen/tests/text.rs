@@ -6,7 +6,7 @@ use super::case::Case;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 
-/// Panics unless every dispatch of `case` is valid WGSL whose bindings are what the dispatch says.
+/// Panics unless every dispatch of `case` is valid WGSL with the bindings of the dispatch.
 pub(super) fn validate(case: &Case, limits: &Limits) -> Vec<Dispatch> {
     let dispatches = case.lower(limits);
     for dispatch in &dispatches {

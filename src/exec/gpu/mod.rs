@@ -158,7 +158,7 @@ impl Gpu {
         self.memory.free_idle();
     }
 
-    /// Whether `buffer` is of this device, and not of one that was lost.
+    /// Returns whether `buffer` is of this device, and not of one that was lost.
     pub fn owns(&self, buffer: &DeviceBuffer) -> bool {
         self.memory.pool.is_of(&buffer.lease)
     }
@@ -200,7 +200,7 @@ impl Gpu {
         Kernels::compile(compiler, driver, memory, dispatches).map(Arc::new)
     }
 
-    /// Whether `kernels` were compiled for this device, or bind no parameters of any.
+    /// Returns whether `kernels` were compiled for this device, or bind no parameters of any.
     pub fn can_run(&self, kernels: &Kernels) -> bool {
         kernels.params.as_ref().is_none_or(|params| self.memory.pool.is_of(&params.block))
     }

@@ -8,7 +8,7 @@ use crate::batch::Tensor;
 use crate::error::MistakeKind;
 use crate::record::Refusal;
 
-/// Refuses the parameter `what` unless it `fits`, with words for what it must be.
+/// Refuses the parameter `what` unless it `fits`, with words for the requirement.
 pub(in crate::methods) fn check_parameter(
     what: &'static str,
     fits: bool,

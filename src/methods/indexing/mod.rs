@@ -13,8 +13,8 @@ operations! {
     /// Indexing. Indices are `i32` or `u32` and count from 0. One that is negative, or not below the size of its axis, is a
     /// [`Fault`](crate::Fault): [`execute`](GpuCommandBatch::execute) returns it, and the run has no results.
     ///
-    /// Indices are expressions like any other: they are computed where they are used, and what follows is fused too. The
-    /// tensor that is read must be in memory: what an expression gives is stored first.
+    /// Indices are expressions like any other: they are computed where they are used, and later operations are fused
+    /// too. The tensor that is read must be in memory: the result of an expression is stored first.
     "indexing";
 
     /// The elements of `table` at `indices` along `axis`: the shape of `indices` stands in place of the axis.
@@ -38,9 +38,9 @@ operations! {
     /// the two shapes broadcast, as in NumPy (PyTorch calls this `gather`).
     fn take_along_axis<T: Element, I: Index>(x: T, indices: I; axis: isize) -> Tensor<'b, T> = looked_up(x, indices, axis, |axis| Op::TakeAlong { name: "take_along_axis", axis }),
         ALL, STORED, EXACT, "For each element its own index along an axis.";
-    /// For each of `values` how many of the ascending numbers in the vector `sorted` are less; with [`SearchSide::Right`],
-    /// how many are not greater: where it would go before or after its equals. NaN counts as greater than all numbers,
-    /// as in NumPy.
+    /// For each value, the number of elements of the ascending vector `sorted` that are less; with
+    /// [`SearchSide::Right`], the number that are not greater. The value would go there, before or after its equals.
+    /// NaN counts as greater than all numbers, as in NumPy.
     fn searchsorted<T: Numeric>(sorted: T, values: T; side: SearchSide) -> Tensor<'b, u32> = Ok(sorted.batch().record(Op::SearchSorted { side }, &[sorted.value(), values.value()])),
         NUMERIC, "everything before and after; the vector searched is stored", EXACT, "Where numbers would go among ascending ones.";
 }

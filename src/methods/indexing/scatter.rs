@@ -14,8 +14,8 @@ operations! {
     /// updates' axis its place in `x`; off the axis the two shapes are equal. An index out of range is a
     /// [`Fault`](crate::Fault).
     ///
-    /// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then what
-    /// is two apart, then four, and so on. So results are the same from run to run and on every device.
+    /// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then
+    /// those two apart, then four, and so on. So results are the same from run to run and on every device.
     "indexing";
 
     /// `x` with updates in place of its elements. Where several have one place, the last is taken.
@@ -102,7 +102,7 @@ fn scattered<'b, T: Element, I: Index>(
     Ok(Some(Scattered { order, sorted, written, last, axis, rank, count }))
 }
 
-/// `x` combined with what becomes of the updates of each place: a scan along the axis that begins anew at each place.
+/// `x` combined with the result of the updates of each place: a scan along the axis that begins anew at each place.
 fn combined<'b, T: Numeric, I: Index>(
     x: Tensor<'b, T>,
     indices: Tensor<'b, I>,

@@ -48,8 +48,8 @@ struct Classes<'b> {
 }
 
 operations! {
-    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that
-    /// is not ignored, is a [`Fault`](crate::Fault).
+    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class number out of range is a
+    /// [`Fault`](crate::Fault) unless it equals [`ignore`](ClassLoss::ignore).
     "loss";
 
     /// −log softmax(`logits`) along the axis of classes, at the class that `classes` names for each of the other
@@ -58,7 +58,7 @@ operations! {
         FLOAT, CLASSES, COMPOSED, "−log softmax at the classes that indices name.";
     /// −Σ p·log softmax(`logits`) along the axis of classes, where p are `probabilities` of the shape of `logits` with
     /// [`smoothing`](ClassLoss::smoothing) applied. Its [`ignore`](ClassLoss::ignore) has no meaning here, and a mean
-    /// is over the number of elements, whatever the [weights](ClassLoss::weight).
+    /// is over the number of elements, with any [weights](ClassLoss::weight).
     fn cross_entropy_with<T: Float>(logits: T, probabilities: T; how: ClassLoss) -> Tensor<'b, T> = cross_entropy_with(logits, probabilities, how),
         FLOAT, LAYER, COMPOSED, "−Σ p·log softmax for probabilities p.";
     /// As [`cross_entropy`](Self::cross_entropy), of `log_probabilities` instead of logits.

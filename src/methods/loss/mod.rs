@@ -1,4 +1,4 @@
-//! Losses of differences, made of other operations: what can be fused is, and most are one or two kernels.
+//! Losses of differences, made of other operations. Most fuse into one or two kernels.
 
 pub(super) mod class;
 

@@ -83,7 +83,7 @@ fn covered<T: Float>(x: Tensor<'_, T>, cover: Cover) -> TensorResult<'_, T> {
     Ok(joined.reshape(dims))
 }
 
-/// Means over windows of any kind: all are as long as the longest, and what is too much does not count.
+/// Means over windows of any kind: all are as long as the longest, and surplus elements do not count.
 fn looked_up<T: Float>(x: Tensor<'_, T>, rank: usize, cover: Cover) -> Tensor<'_, T> {
     let (b, Cover { axis, count, .. }) = (x.batch(), cover);
     let windows = || (0..count).map(|at| cover.window(at));

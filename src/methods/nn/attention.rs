@@ -58,7 +58,7 @@ pub enum Causal {
     None,
     /// Query i sees keys 0 to i: PyTorch's and ONNX's `is_causal`.
     TopLeft,
-    /// Query i sees keys 0 to i + S − L, so that the last query sees all: what decoding with earlier keys needs.
+    /// Query i sees keys 0 to i + S − L, so that the last query sees all. Decoding with earlier keys needs this.
     BottomRight,
 }
 
@@ -71,10 +71,10 @@ operations! {
     /// (grouped heads): each of theirs then serves as many neighbours in `q`. In `f16`, sums are `f32`; where a GPU has
     /// matrix units, weights are rounded to `f16`.
     ///
-    /// One kernel (two where few queries share many keys): scores are never written. A mask that is
-    /// computed, of coordinates say, is computed there. A query that sees no key gives 0, as in PyTorch since 2.5. NaN
-    /// in a query, or in a key or a value that it sees, gives NaN; whether NaN or an infinity in those that it does
-    /// not see shows is left open.
+    /// One kernel (two where few queries share many keys): scores are never written. A mask that is computed, of
+    /// coordinates say, is computed there. A query that sees no key gives 0, as in PyTorch since 2.5. NaN in a query,
+    /// or in a key or a value that it sees, gives NaN. The effect of NaN or an infinity in unseen keys and values is
+    /// unspecified.
     ///
     /// ```
     /// # use onetrip::{Attention, Causal, Device, GpuCommandBatch};

@@ -26,11 +26,11 @@ use crate::record::UserCall;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conv<const D: usize> {
-    /// From one window to the next along each axis.
+    /// The distance between neighbouring windows along each axis.
     pub stride: [usize; D],
     /// Zeros before and after each axis.
     pub padding: [(usize, usize); D],
-    /// From one element of a window to the next.
+    /// The distance between neighbouring elements of a window.
     pub dilation: [usize; D],
     /// Groups that channels and filters are cut into; each filter sees the channels of its own.
     pub groups: usize,

@@ -21,13 +21,13 @@ const FEW_CHANNELS: usize = 4;
 /// axes: the numbers of the convolution that is turned around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvTranspose<const D: usize> {
-    /// From where one element's filter is laid out to the next's.
+    /// The stride: the distance between the filters of neighbouring elements.
     pub stride: [usize; D],
     /// Elements left out before and after each axis of the result.
     pub padding: [(usize, usize); D],
-    /// Elements more at the end of each axis, which must be fewer than the stride or the dilation.
+    /// Extra elements at the end of each axis, which must be fewer than the stride or the dilation.
     pub output_padding: [usize; D],
-    /// From one element of a filter to the next.
+    /// The distance between neighbouring elements of a filter.
     pub dilation: [usize; D],
     /// Groups that channels and filters are cut into.
     pub groups: usize,
@@ -62,11 +62,10 @@ struct Axis {
 }
 
 operations! {
-    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and what overlaps is
-    /// added up. With a stride of s, only each s-th element of a filter meets an element: one product computes the s
-    /// results that lie between two elements from as many parts of the filter, which are then put in their places (Shi
-    /// et al., 2016). Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros
-    /// between its elements.
+    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and overlaps are added
+    /// up. With stride s, one product computes the s results between two elements, from s parts of the filter. The
+    /// results are then put in place (Shi et al., 2016). Where filters see fewer than 4 channels, or are dilated, the
+    /// argument is written out with zeros between its elements.
     ///
     /// Filters whose size is no multiple of the stride are filled up with zeros, and zeros between elements are
     /// multiplied by filters. Products of zeros with ±∞ or NaN are NaN. Such an element makes NaN of up to s − 1
@@ -171,7 +170,7 @@ fn phases_of<'b, T: Numeric, const D: usize>(
     w.reshape([all, seen].into_iter().chain(taps).collect::<Shape>())
 }
 
-/// `x` with zeros between its elements, and of that what `axes` take.
+/// `x` with zeros between its elements, cut to the range that `axes` take.
 fn spread_out<'b, T: Numeric>(
     x: Tensor<'b, T>,
     shape: &Shape,

@@ -16,9 +16,9 @@ operations! {
     "normalization";
 
     /// (x − mean) / √(variance + ε) · weight + bias with given means and variances of `[channels]`: batch normalisation
-    /// once a network is trained. Elementwise, so that a convolution or product before it ends with it, in the same
-    /// kernel; its weights stay as they are, since to fold into them what may be other data in each run is a pass over
-    /// them.
+    /// once a network is trained. Elementwise, so that it fuses into the kernel of a convolution or product before it.
+    /// The convolution's weights are not rescaled: means and variances may differ in each run, and rescaling would be a
+    /// pass over the weights.
     fn batch_norm<T: Float>(x: T, mean: T, variance: T; weight: impl OptionalOperand<T>, bias: impl OptionalOperand<T>, epsilon: f32) -> Tensor<'b, T> = batch_norm(x, [mean, variance], [x.optional(weight), x.optional(bias)], epsilon),
         FLOAT, ANYTHING, NORMED, "Channels by given means and variances.";
     /// (x − mean) / √(variance + ε) · weight + bias, with mean and variance (over n) of each group of channels of each

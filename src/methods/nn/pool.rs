@@ -65,9 +65,9 @@ impl<const D: usize> Default for Pool<D> {
 }
 
 operations! {
-    /// Pooling over the last one or two axes, whatever axes come before them: `[batch, channels, length]` or `[batch,
-    /// channels, height, width]` as in PyTorch, whose rules these are. What is padded is no memory: one kernel reads
-    /// the argument and writes the result.
+    /// Pooling over the last one or two axes, after any others: `[batch, channels, length]` or `[batch, channels,
+    /// height, width]` as in PyTorch, whose rules these are. What is padded is no memory: one kernel reads the argument
+    /// and writes the result.
     "pooling";
 
     /// The greatest element of each window, NaN if any is NaN. The padding is less than every number; where a window

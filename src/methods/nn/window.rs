@@ -1,4 +1,4 @@
-//! Windows that slide along axes: what pooling and convolution are made of.
+//! Windows that slide along axes, the parts of pooling and convolution.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ impl Default for Slide {
 
 impl Slide {
     /// `window` along `axis` of `shape` between borders of `before` and `after`. With `ceil_mode` the last window may
-    /// reach past them, as long as it does not start in what comes after the elements of the axis.
+    /// reach past them, as long as it does not start after the elements of the axis.
     pub fn new(
         window: Window,
         shape: &Shape,
@@ -113,7 +113,7 @@ pub(in crate::methods) fn unfold<T: Element>(
 }
 
 /// The windows of `slides` along the axes from `lead` on, each of which becomes two, over `x` with a border of one
-/// value. `name` is what the user called.
+/// value. `name` is the method that the user called.
 pub(super) fn slid<'b, T: Element>(
     name: &'static str,
     x: Tensor<'b, T>,
@@ -137,7 +137,7 @@ pub(super) fn slid<'b, T: Element>(
     Ok(y)
 }
 
-/// Refuses what windows along `more` axes make too many axes of.
+/// Refuses a shape that gets too many axes by windows along `more` axes.
 fn check_rank(shape: &Shape, more: usize) -> Result<(), MistakeKind> {
     check_size(&vec![1; shape.rank() + more].into())
 }

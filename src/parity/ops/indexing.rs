@@ -71,13 +71,13 @@ fn gathers_from_views_and_among_neighbours() {
         let rows = batch.slice(x, [(3..4, 1), (0..20, 1)]).broadcast_to([6, 20]);
         let k: Tensor<'_, u32> = upload_indices(batch, 3, &[4], 6);
         let c = batch.gather(rows, k, 0);
-        // Computed indices, chains, and what follows.
+        // Computed indices, chains, and later operations.
         let doubled = batch.scale(j, 2);
         let e = batch.gather(x, doubled, 0).tanh();
         let chained = batch.gather(doubled, k, 0);
         let f = batch.gather(x, chained, 0);
         let g = batch.sum(f, 1);
-        // Views of what was gathered; one that leaves elements out.
+        // Views of gathered values; one that leaves elements out.
         let h = batch.transpose(e).slice([(1..19, 3), (0..9, -1)]).pad([(1, 0), (2, 1)], 0.5);
         // From a computed table.
         let m = batch.exp(x).embedding(k).softmax(-1);

@@ -14,7 +14,8 @@ use crate::plan::step_parts::Space;
 /// The assumed flops of an element: nothing is known of the kernel.
 const FLOPS: f64 = 64.0;
 
-/// A kernel of the user's own, over tables; its one output, over `dims`, is what it writes, and 0 elsewhere.
+/// A kernel of the user's own, over tables; its one output, over `dims`, holds the elements that it writes, and 0
+/// elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CustomForm {
     pub kernel: Arc<OwnKernel>,

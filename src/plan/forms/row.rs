@@ -14,10 +14,9 @@ const FILL_GROUPS: usize = 1024;
 /// Threads of a workgroup that share a row: the most that WebGPU promises.
 const GROUP: usize = 256;
 
-/// `prologue` over `outer ++ [len]`, normalised along `len`; outputs over the same space, with the
-/// normalised value as `Acc`. `epsilon` is the position of ε in the step's scalars; `parts` is what a
-/// GPU cuts each row into: with more than one, a first dispatch leaves statistics of the parts in
-/// the scratch memory.
+/// `prologue` over `outer ++ [len]`, normalised along `len`; outputs over the same space, with the normalised value as
+/// `Acc`. `epsilon` is the position of ε in the step's scalars; `parts` counts the parts into which a GPU cuts each
+/// row: with more than one, a first dispatch leaves statistics of the parts in the scratch memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RowForm {
     pub kind: RowKind,

@@ -9,9 +9,9 @@ use crate::ops::Combine;
 use crate::plan::Target;
 use crate::plan::step_parts::{Space, StepParts};
 
-/// `prologue` over `outer ++ [len]`; outputs over the same space, with the combination of all up to an
-/// element along `len` as `Acc`. `parts` is what a GPU cuts each row into: with more than one, a first
-/// dispatch leaves the combination of each part in the scratch memory.
+/// `prologue` over `outer ++ [len]`; outputs over the same space, with the combination of all up to an element along
+/// `len` as `Acc`. `parts` counts the parts into which a GPU cuts each row: with more than one, a first dispatch leaves
+/// the combination of each part in the scratch memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScanForm {
     pub combine: Combine,

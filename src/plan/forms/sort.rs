@@ -14,12 +14,12 @@ use crate::plan::step_parts::{Space, StepParts};
 /// Rows up to this length are sorted in workgroup memory, a key and a position each: 16 KiB, all that WebGPU promises.
 const SORT_GROUP: usize = 2048;
 /// The first so many of a longer row are selected. A workgroup holds 1024 elements, of which 512 come in a round; with
-/// more to keep, less would come between two sorts of what is held.
+/// more to keep, fewer would come between two sorts of the held ones.
 const SORT_SELECTED: usize = 256;
 /// Workgroups that select: two on each of an H200's 132 cores.
 const SELECT_GROUPS: usize = 264;
-/// The fewest elements that are worth a workgroup that selects: eight rounds. With fewer, sorts of what is held, and
-/// the candidates of all workgroups, outweigh what is read.
+/// The fewest elements that are worth a workgroup that selects: eight rounds. With fewer, the sorts of held elements
+/// and of the candidates of all workgroups outweigh the reads.
 const SELECT_LEAST: usize = 4096;
 /// Workgroup memory that a sort by votes may take: 8 KiB of counts, 12 of keys, 1 of shifts, and what subgroups hand to
 /// each other. More would halve the workgroups on a core of an H200.

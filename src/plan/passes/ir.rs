@@ -1,4 +1,4 @@
-//! The planner's own graph: what the outputs need, by position, simplified pass by pass.
+//! The planner's own graph: the nodes that the outputs need, by position, simplified pass by pass.
 
 use std::panic::Location;
 
@@ -72,8 +72,8 @@ impl Ir {
         own.flat_map(|node| node.inputs.iter().copied())
     }
 
-    /// With a copy in place of each source that is kept, and of what is kept twice: what outlives a run has
-    /// a buffer of its own.
+    /// With a copy in place of each source that is kept, and of each value that is kept twice: a value that outlives a
+    /// run has a buffer of its own.
     pub fn with_copies_to_keep(mut self) -> Self {
         for at in 0..self.keeps.len() {
             let ix = self.keeps[at];
@@ -156,7 +156,7 @@ impl Ir {
         self.nodes.len() - 1
     }
 
-    /// Replaces each position by what `at` says.
+    /// Replaces each position by its entry in `at`.
     fn renumber(&mut self, at: &[Ix]) {
         for node in &mut self.nodes {
             node.inputs.iter_mut().for_each(|input| *input = at[*input]);

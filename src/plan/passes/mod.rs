@@ -1,6 +1,6 @@
 //! The passes from a recorded graph to steps. Each is a function from one plain value to the next:
 //!
-//! 1. [`ir`]: prune to what the outputs need.
+//! 1. [`ir`]: prune to the nodes that the outputs need.
 //! 2. [`scale`]: scale the operands of split products.
 //! 3. [`simplify`]: identities, constants, common subexpressions.
 //! 4. [`path`]: fold movements.

@@ -1,4 +1,4 @@
-//! Paths: the movements between a stored value and who reads it.
+//! Paths: the movements between a stored value and its reader.
 
 use std::rc::Rc;
 

@@ -175,8 +175,7 @@ pub(crate) fn table_read(views: &Views, node: &IrNode) -> Option<Read> {
     Some(Read { base, path, space: Space::Whole })
 }
 
-/// The order of axes in the main space of a reduction, row or scan form: what is kept, then what is
-/// reduced.
+/// The order of axes in the main space of a reduction, row or scan form: kept axes, then reduced ones.
 pub(crate) fn main_order(op: &Op, shape: &Shape) -> Vec<usize> {
     let reduced: Vec<usize> = match op {
         Op::Reduce { axes, .. } => axes.to_vec(),

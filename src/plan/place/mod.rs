@@ -51,18 +51,18 @@ pub(crate) fn place<'a>(
     }
 }
 
-/// Seconds that a split must save, and the share of the time: what it takes to hand over, and predictions err.
+/// Seconds that a split must save, and the share of the time. They cover the hand-over and errors of prediction.
 const WORTH_SPLITTING: f64 = 20e-6;
 const SHARE_WORTH_SPLITTING: f64 = 0.1;
 
-/// Steps beyond which a graph is not shared out: to look for how would take longer than it saves.
+/// Steps beyond which a graph is not split: the search would take longer than it saves.
 const MOST_STEPS_SPLIT: usize = 128;
 
 /// A graph to be placed.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     graph: &'a Graph,
-    /// The route to take, whatever is predicted.
+    /// The route to take, if it is not left to prediction.
     route: Option<Route>,
     /// The location of the data of each.
     residents: &'a [Residence],
@@ -153,8 +153,8 @@ impl Asked<'_> {
         Ok(split.filter(|split| self.has_room(split.held_bytes())))
     }
 
-    /// The way that is taken, that of the first plan or the split, and those that may be tried: none where that would
-    /// move a resident.
+    /// The route that is taken, that of the first plan or the split, and the routes that may be tried: none if a trial
+    /// would move a resident.
     fn routes(&self, plans: &[Plan], split: Option<&Split>, is_split: bool) -> Routes {
         let wholes = plans.iter().map(|plan| {
             let seconds = if self.has_room(plan.held_bytes) { plan.seconds } else { f64::INFINITY };
@@ -167,10 +167,9 @@ impl Asked<'_> {
         near(taken, all.into_iter().filter(|_| is_still))
     }
 
-    /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one
-    /// with the least predicted time, a GPU's [weighted] with a margin; and a side that was passed over for want of
-    /// room. Any error but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the
-    /// other side says.
+    /// One plan for each side that can run the graph, at least one. Plans with room come first, then the least
+    /// [weighted] time. Also returns a side that lacks room. An error fails the call, whatever the other side says,
+    /// unless it is of size or of a user's kernel that needs a GPU.
     fn wholes(&self, sides: &[&Target]) -> Result<(Vec<Plan>, Option<Backend>), PlanError> {
         let can_run = |side: &&&Target| !self.has_data_far() || side.backend == Backend::Gpu;
         let (mut plans, mut failed, mut too_small) = (Vec::new(), None, None);
@@ -307,8 +306,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_side_without_room_is_passed_over_for_one_that_has_it() {
-        // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and what they are copied from and
-        // to.
+        // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and the staging memory of both.
         let batch = chain(1000);
         let held = |target: &Target| plan(&batch.recorded().graph, target).unwrap().held_bytes;
         let targets = targets(2.0, 1.0);

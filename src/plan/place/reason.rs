@@ -15,9 +15,9 @@ use crate::plan::{Home, Placed, Planned, Stage};
 pub(crate) enum Chooser {
     /// The planner, by predicted times.
     Times,
-    /// Runs of the graph, which was tried each way.
+    /// Runs of the graph, which was tried on each route.
     Measured(RouteTimes),
-    /// It is being tried each way.
+    /// The graph is being tried on each route.
     Trial,
     /// The batch or the device.
     Asked(Placement),
@@ -87,7 +87,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Prints what each step takes on both sides, why it runs where it does, and each transfer.
+/// Prints the time of each step on both sides, the reason for its side, and each transfer.
 pub(crate) fn table(
     page: &mut String,
     placed: &Placed,
@@ -163,8 +163,8 @@ fn near_tie(placed: &Placed) -> Option<f64> {
     }
 }
 
-/// Why each step of a plan that was chosen by predicted times is on its side: what it would mean to move it alone,
-/// unless there was a near `tie`.
+/// The reason for the side of each step, in a plan chosen by predicted times: the cost of moving the step alone, unless
+/// there was a near `tie`.
 fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
     let side = steps.whole.backend;
     let problem = steps.problem();
@@ -189,7 +189,7 @@ fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
     steps.whole.steps.iter().enumerate().map(&mut reason).collect()
 }
 
-/// Prints what a plan for the GPU is brought, and what it hands out.
+/// Prints the uploads and the downloads of a plan for the GPU.
 fn transfers(page: &mut String, steps: &Steps<'_>) {
     let Steps { whole: plan, sides, part, .. } = *steps;
     if plan.backend != Backend::Gpu {

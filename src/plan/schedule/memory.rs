@@ -25,9 +25,9 @@ enum Tenant {
     Scratch(usize),
 }
 
-/// Gives every value that lives for one run only a slot, and sets the plan's slots and what a run holds. The
-/// largest values choose first, each the first slot that is free for all of its life (greedy by
-/// size: Pisarchyk and Lee, 2020).
+/// Gives every value that lives for one run only a slot, and sets the plan's slots and the bytes that a run holds. The
+/// largest values choose first, each the first slot that is free for all of its life (greedy by size: Pisarchyk and
+/// Lee, 2020).
 pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
     let lives = lives(plan);
     let mut tenants: Vec<(u64, Life, Tenant)> = Vec::new();
@@ -81,8 +81,8 @@ pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
     plan.held_bytes = held.saturating_add(transfers);
 }
 
-/// The steps during which each value must be in memory; uploads are there from the start,
-/// results to the end. `None` for what no step and no output touches.
+/// The steps during which each value must be in memory; uploads are there from the start, results to the end. `None`
+/// for a value that no step and no output touches.
 pub(crate) fn lives(plan: &Plan) -> Vec<Option<Life>> {
     let mut lives: Vec<Option<Life>> = vec![None; plan.values.len()];
     let mut touch = |value: usize, step: usize| {

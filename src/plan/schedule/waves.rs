@@ -8,7 +8,7 @@ use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Plan, Target};
 
-/// The least gain of a cut: the device works for this long on what has arrived, and the host packs for as long
+/// The least gain of a cut: the device works for this long on the data that has arrived, and the host packs for as long
 /// meanwhile. One more submission takes 7 to 25 µs on an H200.
 const LEAST_SECONDS: f64 = 100e-6;
 /// Waves of a run at most.
@@ -21,7 +21,7 @@ pub(crate) struct Wave {
     pub uploads: Vec<ValueId>,
 }
 
-/// Sets the waves of a plan, none where all is submitted at once, and what they save.
+/// Sets the waves of a plan, none if all is submitted at once, and the time that they save.
 pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64], target: &Target) {
     if target.backend != Backend::Gpu || plan.steps.is_empty() {
         return;

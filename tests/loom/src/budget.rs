@@ -1,4 +1,4 @@
-//! Who waits for memory is woken when there is enough, and what is given back by anybody is there again.
+//! A run that waits for memory is woken when there is enough, and returned memory is available again.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};

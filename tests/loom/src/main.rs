@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// What is checked of one piece: by name, and how often at most threads are interrupted where they need not wait.
+/// The checks of one piece: a name, the limit of interruptions at places where threads need not wait, and a function.
 type Checks = &'static [(&'static str, Option<usize>, fn())];
 
 /// Makes the checks whose names contain the first argument.
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// How many orders there are. Ends the process where `check` fails in one.
+/// Returns the number of orders. Ends the process if `check` fails in one.
 fn in_every_order(interruptions: Option<usize>, check: fn()) -> usize {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = interruptions;

@@ -37,7 +37,7 @@ fn own(pool: &CpuPool, held: Arc<HostBuffer>, tag: u32) {
     owned.as_slice_mut::<u32>().expect("its type").fill(u32::MAX);
 }
 
-/// What the pool has lies idle, and is `buffers`.
+/// Checks that the pool has `buffers` buffers, all idle.
 fn has(pool: &CpuPool, buffers: u64) {
     let counts = pool.counts();
     assert_eq!((counts.live_bytes, counts.idle_bytes), (0, 4 * WORDS as u64 * buffers));

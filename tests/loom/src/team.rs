@@ -1,4 +1,4 @@
-//! What the owner of a team lends is used by nobody after the owner went on, and all that was done is seen by the owner.
+//! Nobody uses the memory that the owner of a team lends after the owner went on, and the owner sees all writes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,7 +16,7 @@ pub const CHECKS: Checks = &[
     ("a helper's panic", None, a_helper_s_panic_reaches_the_owner),
 ];
 
-/// What is lent: loom fails where two threads use a piece and neither knows of the other.
+/// The lent memory. Loom fails if two threads use a piece without synchronisation.
 struct Lent {
     next: AtomicUsize,
     pieces: Vec<UnsafeCell<u32>>,

@@ -158,7 +158,7 @@ impl TileKernel<'_> {
     }
 }
 
-/// Statements that hold what `load` reads in round `round`, where there is something.
+/// Statements that hold the value that `load` reads in round `round`, if there is one.
 fn fetched(name: &str, round: usize, load: &str, guard: Option<&str>) -> String {
     match guard {
         None => format!("let {name}_held{round} = {load};\n"),

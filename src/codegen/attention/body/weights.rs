@@ -40,7 +40,7 @@ impl TileKernel<'_> {
         text + &hidden.guard("first_row", &inner)
     }
 
-    /// Statements that find the greatest score of each row so far, and shrink what was summed.
+    /// Statements that find the greatest score of each row so far, and shrink the sums.
     pub(super) fn greatest(&self) -> String {
         let [high, keys, wide] = self.fours();
         let own = |i: usize| {

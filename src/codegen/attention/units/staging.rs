@@ -6,11 +6,11 @@ use crate::codegen::kernel::Kernel;
 
 /// The texts that bring keys and values.
 pub(super) struct StagingTexts {
-    /// Finds the thread's places in the tiles, and has variables for what is there.
+    /// Finds the thread's places in the tiles, and declares variables for the elements there.
     pub places: String,
     /// Reads the tiles at `next_key`.
     pub fetch: String,
-    /// Puts what was read into workgroup memory.
+    /// Puts the loaded elements into workgroup memory.
     pub put: String,
 }
 
@@ -81,7 +81,7 @@ impl Squares<'_> {
         }
     }
 
-    /// Statements that find the thread's places in the tiles, and variables for what is there.
+    /// Statements that find the thread's places in the tiles, and declare variables for the elements there.
     fn places(&self, kernel: &mut Kernel<'_>, sides: &[Side]) -> String {
         let mut text = String::new();
         for &Side { name, columns, first, even, plain } in sides {
@@ -107,7 +107,7 @@ impl Squares<'_> {
         text
     }
 
-    /// The position, in fours, of what the thread reads of the plain `operand` in `round`.
+    /// The position, in fours, of the elements that the thread reads of the plain `operand` in `round`.
     fn position(
         &self,
         kernel: &mut Kernel<'_>,

@@ -6,7 +6,7 @@ use crate::codegen::attention::rounds::{guarded, shuffled};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::template::indent;
 
-/// Sums of a tile's weights up to this leave each of them within what halves hold, as exact as others.
+/// The greatest sum of a tile's weights that `f16` holds with full precision, each weight alone.
 const MOST: &str = "1024f";
 
 impl Squares<'_> {
@@ -16,8 +16,8 @@ impl Squares<'_> {
         format!("let scale = {}{scale};", self.attention.scale_unit())
     }
 
-    /// Statements that turn scores into weights and bring these back to the units, or leave the loop where some may be
-    /// past what halves hold.
+    /// Statements that turn scores into weights and bring these back to the units, or leave the loop if some may exceed
+    /// the range of `f16`.
     pub(super) fn weights(&self, kernel: &mut Kernel<'_>) -> String {
         let keys = self.schedule().keys;
         let (pitch, ty) = (self.pitch(keys), self.ty("f16", 'A'));
@@ -102,9 +102,10 @@ impl Squares<'_> {
         format!("var {most} = most({all});\n") + &shuffled(&most, self.lanes(), take)
     }
 
-    /// Statements that leave the loop where sums of the workgroup's weights are past what each can safely be.
+    /// Statements that leave the loop if sums of the workgroup's weights exceed the range in which `f16` holds each
+    /// weight with full precision.
     fn grown(&self, r: usize) -> String {
-        // In what pads the first row, since all else of workgroup memory is taken.
+        // In the padding of the first row, since all other workgroup memory is taken.
         let flag = self.pitch(self.schedule().keys) - 1;
         let square = self.side() * self.pitch(self.schedule().keys);
         let flags = (0..self.subgroups()).map(|s| format!("scores[{}u].x", s * square + flag));
@@ -117,7 +118,7 @@ impl Squares<'_> {
         )
     }
 
-    /// Statements that make the greatest scores what things are relative to, and shrink what was summed.
+    /// Statements that rebase the sums on the greatest scores.
     pub(super) fn shrink(&self, kernel: &mut Kernel<'_>) -> String {
         let keys = self.schedule().keys;
         let fours: Vec<usize> = self.fours(keys).map(|(at, _)| at).collect();
@@ -141,7 +142,7 @@ impl Squares<'_> {
         text
     }
 
-    /// Statements that multiply what was summed by `shrink{r}`.
+    /// Statements that multiply the sums by `shrink{r}`.
     fn rescale(&self, r: usize) -> String {
         let (pitch, ty) = (self.pitch(self.schedule().keys), self.ty("f32", 'C'));
         let mut text =

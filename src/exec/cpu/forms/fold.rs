@@ -266,7 +266,7 @@ impl LaneFold for LogSumExp {
     fn merge(&self, state: &mut Self::State, later: Self::State) {
         let greatest = f64::from(math::max(state[0] as f32, later[0] as f32));
         let weight = |[own, sum]: Self::State| sum * (own - finite_or_zero(greatest)).exp();
-        // An infinite or NaN maximum is the result, whatever the sum.
+        // An infinite or NaN maximum is the result with any sum.
         *state = if state[0] == f64::NEG_INFINITY {
             [greatest, later[1]]
         } else if later[0] == f64::NEG_INFINITY {

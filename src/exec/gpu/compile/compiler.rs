@@ -52,7 +52,7 @@ impl PipelineCompiler {
         Self { driver, disk, layouts: Layouts::default(), pipelines: Pipelines::default() }
     }
 
-    /// Whether all pipelines of `dispatches` are compiled.
+    /// Returns whether all pipelines of `dispatches` are compiled.
     pub fn knows(&self, dispatches: &[Dispatch]) -> bool {
         dispatches.iter().all(|dispatch| self.pipelines.known(&PipelineKey::of(dispatch)).is_some())
     }

@@ -91,7 +91,7 @@ struct Variable {
     line: Option<u32>,
     group: u32,
     binding: u32,
-    /// Whether it may be written; `None` outside of storage.
+    /// True if the variable may be written; `None` outside of storage.
     writes: Option<bool>,
     /// `None` if it is anything else.
     array: Option<Array>,

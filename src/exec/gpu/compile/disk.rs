@@ -19,7 +19,7 @@ pub(crate) struct PipelineStore {
 
 /// The place of one pipeline.
 pub(crate) struct PipelineEntry {
-    /// The driver looks here while it compiles, and adds what it compiles.
+    /// The driver looks here while it compiles, and adds compiled kernels.
     pub cache: WgpuHandle<wgpu::PipelineCache>,
     key: String,
     /// Bytes that were on disk.

@@ -32,7 +32,7 @@ pub(crate) struct Params {
     /// The start of each dispatch's parameters, in bytes.
     pub offsets: Vec<u32>,
     pub block: Lease,
-    /// Whether a submitted run has carried them over.
+    /// True if a submitted run has carried them over.
     is_there: AtomicBool,
 }
 
@@ -83,7 +83,7 @@ impl Kernels {
 }
 
 impl Params {
-    /// Whether a submitted run has carried them over.
+    /// Returns whether a submitted run has carried them over.
     pub fn are_there(&self) -> bool {
         self.is_there.load(Ordering::Acquire)
     }
@@ -106,7 +106,7 @@ fn alignment(driver: &Driver) -> u32 {
     driver.device_limits().min_uniform_buffer_offset_alignment
 }
 
-/// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
+/// Returns whether a block for the parameters of `dispatches` lies idle, or none is needed.
 pub(crate) fn has_room_for_params(
     driver: &Driver,
     memory: &DeviceMemory,

@@ -9,7 +9,7 @@ use crate::error::DeviceError;
 pub(crate) struct AdapterChoice {
     /// A part of its name, in any case, or its PCI bus ID.
     pub name_part: Option<String>,
-    /// Whether an adapter that runs on the host's cores is good enough.
+    /// True if an adapter that runs on the host's cores is good enough.
     pub software_too: bool,
     /// The description by wgpu of an adapter that was opened before, if it must be that one.
     known: Option<wgpu::AdapterInfo>,
@@ -46,7 +46,7 @@ pub(crate) struct GpuInfo {
     /// `Vulkan`, `Metal`, `Dx12` or `BrowserWebGpu`.
     pub backend: String,
     pub driver: String,
-    /// Whether it runs on the host's cores.
+    /// True if it runs on the host's cores.
     pub software: bool,
     pub binding_bytes: u64,
     pub buffer_bytes: u64,

@@ -107,7 +107,7 @@ pub(super) fn call() -> Result<DriverCall<'static>, DeviceError> {
     OF_PROCESS.enter().ok_or(DeviceError::Ending)
 }
 
-/// As [`call`], to wait for a driver: also while the process ends, as long as a driver is at [work](work).
+/// As [`call`], to wait for a driver: also while the process ends, as long as a driver is at [`work`].
 pub(super) fn attend() -> Result<DriverCall<'static>, DeviceError> {
     OF_PROCESS.attend().ok_or(DeviceError::Ending)
 }

@@ -30,9 +30,9 @@ use crate::error::DeviceError;
 use crate::exec::threads::while_set;
 
 thread_local! {
-    /// Whether this thread makes a call of this crate outside all scopes.
+    /// True if this thread makes a call of this crate outside all scopes.
     static UNSCOPED: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread asks why a device is lost.
+    /// True if this thread asks why a device is lost.
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -69,8 +69,8 @@ pub(crate) struct Health {
 /// A use of mapped memory. While there is one, a lost device must not be polled: that frees the memory below its views.
 pub(crate) type Mapped = Arc<()>;
 
-/// Whether a thread holds a clone of `count`. If one thread takes a clone and then looks for a loss, while another one
-/// declares the loss and then calls this, at least one of them sees the other.
+/// Returns whether a thread holds a clone of `count`. If one thread takes a clone and then looks for a loss, while
+/// another one declares the loss and then calls this, at least one of them sees the other.
 fn is_held(count: &Arc<()>) -> bool {
     fence(Ordering::SeqCst);
     let is_held = Arc::strong_count(count) > 1;
@@ -101,7 +101,7 @@ impl Health {
     }
 
     pub fn lose(&self, reason: String) {
-        // The first reason is the cause; what follows are its effects.
+        // The first reason is the cause; later ones are its effects.
         if let Ok(()) = self.lost.set(reason) {
             event!(ERROR, "device lost", reason = self.loss());
         }
@@ -123,7 +123,7 @@ impl Health {
         self.check_loss().map(|()| held)
     }
 
-    /// Whether mapped memory is in use, once the device is lost.
+    /// Returns whether mapped memory is in use, once the device is lost.
     pub fn is_mapped(&self) -> bool {
         is_held(&self.mapped)
     }
@@ -206,7 +206,7 @@ impl Opened {
         })
     }
 
-    /// Whether the device makes no buffers though it reports no error, as only a lost device does.
+    /// Returns whether the device makes no buffers though it reports no error, as only a lost device does.
     pub fn is_dead(&self) -> bool {
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let probe = self.device.create_buffer(&wgpu::BufferDescriptor {

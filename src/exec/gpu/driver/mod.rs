@@ -58,7 +58,7 @@ use crate::error::DeviceError;
 /// An opened device and its queue. Dropping it keeps a device of this crate's own for the next user.
 pub(crate) struct Driver {
     opened: Opened,
-    /// Whether this crate has opened the device, and not its user.
+    /// True if this crate has opened the device, and not its user.
     is_own: bool,
 }
 

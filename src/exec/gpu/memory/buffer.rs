@@ -22,7 +22,7 @@ impl DeviceBuffer {
         self.lease.set_reusable(false);
     }
 
-    /// Whether it is of a device that is known to be lost.
+    /// Returns whether it is of a device that is known to be lost.
     pub fn is_lost(&self) -> bool {
         self.lease.is_lost()
     }

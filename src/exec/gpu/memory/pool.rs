@@ -13,7 +13,7 @@ use crate::error::DeviceError;
 use crate::exec::gpu::driver::{self, Calls, Driver, DriverOwned, Health, Mapped, WgpuHandle};
 use crate::exec::memory::MemoryCounts;
 
-/// Memory that may lie idle whatever the load.
+/// Memory that may lie idle under any load.
 const IDLE_FLOOR: u64 = 256 << 20;
 
 /// The purpose of a buffer, which fixes its usages.
@@ -79,14 +79,14 @@ impl Block {
 pub(crate) struct Lease {
     block: Block,
     pool: Arc<BufferPool>,
-    /// Whether the block may be lent again; else it is freed.
+    /// True if the block may be lent again; else it is freed.
     reusable: AtomicBool,
-    /// Whether the block was returned with others, before this is dropped.
+    /// True if the block was returned with others, before this is dropped.
     is_returned: bool,
 }
 
 impl Lease {
-    /// Whether the device of the block is known to be lost.
+    /// Returns whether the device of the block is known to be lost.
     pub fn is_lost(&self) -> bool {
         self.pool.health.is_lost()
     }
@@ -103,7 +103,7 @@ impl Lease {
         leases.iter_mut().for_each(|lease| lease.is_returned = true);
     }
 
-    /// Whether the block may be lent again after this; else it is freed.
+    /// Sets whether the block may be lent again after this; else it is freed.
     pub fn set_reusable(&self, reusable: bool) {
         self.reusable.store(reusable, Ordering::Relaxed);
     }
@@ -139,8 +139,8 @@ pub(crate) struct BufferPool {
 /// The idle blocks, and the counts of idle and lent ones.
 #[derive(Default)]
 struct Stock {
-    /// By id. The block with the least id is lent first, so that a run gets the blocks that it had before: bind groups
-    /// of these exist.
+    /// Idle blocks by id. The block with the least id is lent first, so that a run gets the blocks that it had before:
+    /// bind groups of these exist.
     idle: HashMap<Class, BTreeMap<u64, Idle>>,
     /// The number of blocks that came back so far.
     clock: u64,
@@ -174,7 +174,7 @@ impl BufferPool {
         std::ptr::eq(self, Arc::as_ptr(&lease.pool))
     }
 
-    /// Whether a block of `class` lies idle.
+    /// Returns whether a block of `class` lies idle.
     pub fn has(&self, class: Class) -> bool {
         self.stock.lock().idle.get(&class).is_some_and(|blocks| !blocks.is_empty())
     }

@@ -60,7 +60,7 @@ impl Queue {
         Some(std::mem::take(&mut self.pending))
     }
 
-    /// Whether the device should have more work.
+    /// Returns whether the device should have more work.
     fn has_room(&mut self) -> bool {
         self.in_flight.retain(|last| !last.is_completed());
         self.in_flight.len() < MOST_IN_FLIGHT
@@ -72,7 +72,7 @@ impl Coalescer {
         Self { driver, queue: Mutex::default(), pending: AtomicUsize::new(0) }
     }
 
-    /// Whether a run is small enough to wait. Custom kernels may take any time, for which others would wait.
+    /// Returns whether a run is small enough to wait. Custom kernels may take any time, for which others would wait.
     pub fn takes(script: &Script) -> bool {
         let dispatches = &script.kernels.dispatches;
         dispatches.len() <= MOST_DISPATCHES

@@ -96,7 +96,7 @@ impl Completion {
         }
     }
 
-    /// Whether other runs were submitted with it.
+    /// Returns whether other runs were submitted with it.
     pub fn is_shared(&self) -> bool {
         self.0.lock().is_shared()
     }

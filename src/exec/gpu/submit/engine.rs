@@ -62,8 +62,8 @@ pub(crate) struct Submissions {
 pub(crate) struct Submitted {
     pub completion: Arc<Completion>,
     pub receiver: Receiver<CompletionResult>,
-    /// Whether its future has to wait for it, or leave it to the poller. The thread that submits a pending run leaves it
-    /// to the poller.
+    /// True if the future has to wait for it, or leave it to the poller. False if the poller watches it already, as a
+    /// pending run that another thread submits.
     pub is_left_to_future: bool,
 }
 

@@ -87,7 +87,7 @@ impl SubmissionFuture {
         None
     }
 
-    /// Whether the device should be polled again now. Else the task is woken at that time.
+    /// Returns whether the device should be polled again now. Else the task is woken at that time.
     fn is_soon(&mut self, context: &mut Context<'_>) -> bool {
         let is_now = self.soon.as_mut().is_some_and(|soon| Pin::new(soon).poll(context).is_ready());
         if is_now {

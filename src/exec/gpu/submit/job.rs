@@ -17,9 +17,9 @@ pub(crate) struct GpuJob {
     pub plan: Arc<Plan>,
     /// The kernels of the plan's dispatches, compiled for the same device.
     pub kernels: Arc<Kernels>,
-    /// By position of the batch's uploads.
+    /// The upload data, by position in the batch.
     pub uploads: Vec<HostData>,
-    /// By position of the batch's bound residents.
+    /// The bound residents, by position in the batch.
     pub residents: Vec<Arc<DeviceBuffer>>,
     /// The right to hold the memory of the run.
     pub permit: Permit,
@@ -28,7 +28,8 @@ pub(crate) struct GpuJob {
 }
 
 impl GpuJob {
-    /// Whether the run is submitted in the waves of its plan. Times are taken of runs in one piece alone.
+    /// Returns whether the run is submitted in the waves of its plan. A run whose kernels are timed goes in one
+    /// submission.
     pub fn is_in_waves(&self) -> bool {
         !self.plan.waves.is_empty() && !self.timeline.is_kept()
     }

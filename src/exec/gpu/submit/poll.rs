@@ -21,17 +21,17 @@ use crate::base::process::caught;
 use crate::base::sync::{Condvar, Mutex};
 use crate::exec::gpu::driver::{self, Driver, DriverOwned};
 
-/// A future polls the device this long before it lets others have the thread: the time of a small run.
+/// A future polls the device this long before it yields the thread: the time of a small run.
 const SPIN: Duration = Duration::from_micros(120);
 
-/// The time between two looks whether results of a lost device are still read.
+/// The interval at which the thread checks whether results of a lost device are still being read.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the device is polled before a thread waits for it.
+/// The polling times before a thread waits for the device.
 struct PollTime {
-    /// By a future, which lets others have its thread in between.
+    /// The limit for a future, which yields its thread in between.
     future: Duration,
-    /// By the polling thread.
+    /// The limit for the polling thread.
     thread: Duration,
 }
 
@@ -56,7 +56,7 @@ struct Watch {
     driver: Arc<Driver>,
     coalescer: Arc<Coalescer>,
     poll_time: PollTime,
-    /// Whether a [`Spin`] exists.
+    /// True if a [`Spin`] exists.
     spinning: AtomicBool,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -66,7 +66,7 @@ struct Watch {
 struct Queue {
     /// In the order of submission, or nearly.
     in_flight: VecDeque<Arc<Completion>>,
-    /// Whether the device is lost and its callbacks were called.
+    /// True if the device is lost and its callbacks were called.
     called_back: bool,
     end: Option<End>,
 }
@@ -229,7 +229,7 @@ impl Drop for Poller {
 }
 
 impl Watch {
-    /// Whether other submissions than `completion` are in flight, or runs are pending.
+    /// Returns whether other submissions than `completion` are in flight, or runs are pending.
     fn has_others(&self, completion: &Arc<Completion>) -> bool {
         let is_other =
             |other: &Arc<Completion>| !Arc::ptr_eq(other, completion) && !other.is_completed();

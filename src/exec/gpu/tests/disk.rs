@@ -81,7 +81,7 @@ async fn damaged_and_strange_files_are_as_good_as_none() {
     for damaged in [&flipped[..], &whole[..whole.len() - 1], b""] {
         fs::write(file, damaged).unwrap();
         use_once(folder.open().await.unwrap()).await;
-        // What a driver makes of a kernel need not be the same each time.
+        // A driver need not compile a kernel to the same bytes each time.
         let anew = fs::read(file).unwrap();
         assert!(anew != damaged && anew.len() > whole.len() / 2, "written anew");
     }

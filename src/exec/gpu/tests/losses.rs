@@ -17,7 +17,7 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
         (0..8).map(|_| tokio::spawn(gpu.run(adder_job(&program, &[1; 50_000])))).collect();
     gpu.driver.raw().0.destroy();
     for flight in flights {
-        // Those that were submitted before may have finished.
+        // Runs that were submitted before may have finished.
         if let Err(error) = soon(flight).await.unwrap() {
             assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
         }

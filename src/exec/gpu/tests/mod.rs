@@ -182,7 +182,7 @@ async fn here<T>(future: impl Future<Output = T>) -> T {
     poll_fn(|context| threads::waiting(|| future.as_mut().poll(context))).await
 }
 
-/// Waits for what another thread does.
+/// Waits for another thread.
 async fn until(condition: impl Fn() -> bool) {
     for _ in 0..1000 {
         if condition() {

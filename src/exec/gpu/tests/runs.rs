@@ -67,7 +67,7 @@ async fn a_pipeline_that_many_need_at_once_is_compiled_once() {
             .sum()
     });
     assert_eq!(compiled, 1);
-    // Where one fails, so do the others: nobody waits forever.
+    // If one fails, the others fail too: nobody waits forever.
     let bad = map(ValueId(0), ValueId(1), "x + nothing", 0, 1);
     std::thread::scope(|scope| {
         let compile = || gpu.compile_here(vec![bad.clone()]).err();

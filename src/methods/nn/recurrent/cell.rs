@@ -21,7 +21,7 @@ impl<'b, T: Float> CellTensors<'b, T> {
     }
 }
 
-/// A kind of cell. States are pairs, of which a GRU has twice the same: what is made of them is recorded once, since a
+/// A kind of cell. States are pairs, of which a GRU has twice the same: operations on them are recorded once, since a
 /// value that nobody reads would be downloaded.
 #[derive(Clone, Copy)]
 pub(super) enum CellKind {

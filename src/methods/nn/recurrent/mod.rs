@@ -197,7 +197,7 @@ fn recur<'b, T: Float>(
     Ok((y, [all, if h == c { all } else { b.concat(&c, 0) }]))
 }
 
-/// The pair of what `make` makes of each state, once where both are the same.
+/// The pair of the results of `make` for each state, computed once if both are the same.
 fn try_each<'b, T: Float>(
     [h, c]: CellState<'b, T>,
     make: impl Fn(Tensor<'b, T>) -> TensorResult<'b, T>,

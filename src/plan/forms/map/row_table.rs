@@ -12,7 +12,7 @@ const MOST_LINES: [usize; 2] = [4, 2];
 /// Bytes of a row that are in workgroup memory at a time. On an H200, twice as many took 1.3 times as long.
 const PIECE_BYTES: usize = 16 << 10;
 const MOST_PIECES: usize = 4;
-/// The shortest rows of the table and of results: what is looked up in shorter ones comes from the first-level cache.
+/// The shortest rows of the table and of results: look-ups in shorter ones come from the first-level cache.
 const LEAST: usize = 4096;
 /// The longest row of the table for each element that is looked up in it.
 const SPARSE: usize = 2;

@@ -1,5 +1,5 @@
-//! Look-ups of four neighbours at once. If the elements for the lanes of a quad lie next to each other, as in the rows of
-//! a table, their position is computed once, and they are loaded as a vector.
+//! Look-ups of four neighbours at once. The elements for the lanes of a quad may be neighbours, as in the rows of a
+//! table. Their position is then computed once, and they are loaded as a vector.
 
 use super::space::MapSpace;
 use crate::base::dtype::Ty;

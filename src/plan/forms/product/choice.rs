@@ -9,7 +9,7 @@ use crate::plan::Target;
 pub(crate) const STRIP_ROWS: usize = 8;
 const MOST_PARTS: usize = 32;
 
-/// The fastest schedule, with `precision` no more than what the target has units for.
+/// The fastest schedule, with `precision` limited to the units of the target.
 pub(super) fn schedule(
     size: &ProductSize,
     precision: Precision,

@@ -68,7 +68,7 @@ impl Spread {
     }
 }
 
-/// The last of `dims` with `count` points, and what comes before them.
+/// The last of `dims` with `count` points, and those before them.
 fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
     let at = (0..dims.len()).rev().find(|&at| points(&dims[at..]) >= count)?;
     (points(&dims[at..]) == count).then(|| (&dims[..at], dims[at..].into()))

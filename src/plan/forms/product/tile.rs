@@ -1,4 +1,4 @@
-//! The tiles of matrix products that the model chooses from, and what it reckons each to take.
+//! The tiles of matrix products that the model chooses from, and their predicted times.
 
 use super::schedule::{ProductLayout, ProductSize, Tile, UnitTile};
 use crate::cost::{
@@ -28,7 +28,7 @@ pub(super) struct Candidate {
 /// The far step of the reference card (H200, fitted to products of 64 rows), which [`proportions`] scales to 0.8 there.
 const FAR_STEP: f64 = 1.0;
 
-/// A tile of scalar units, for who measures it.
+/// A tile of scalar units, for calibration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownTile {
     pub layout: ProductLayout,

@@ -24,7 +24,7 @@ const LONG_COLUMN: usize = 1 << 15;
 /// Parts of a column, at most: where there is one result, the 256 threads that put parts together have 32 each. With
 /// more, that takes longer, on one core; with fewer, others have nothing to do before.
 const MOST_PARTS: usize = 8192;
-/// Reduced rows up to this length are one thread's work. In longer ones, what neighbouring threads read lies ever
+/// Reduced rows up to this length are one thread's work. In longer ones, neighbouring threads read elements ever
 /// farther apart; shorter ones would be shared by threads that have an element each.
 const SHORT: usize = 8;
 

@@ -57,7 +57,7 @@ impl<'b> Emitter<'_, 'b> {
         Some(fails.select(0.0, index, index))
     }
 
-    /// The table of a look-up, as an operand, and what its elements are computed in.
+    /// The table of a look-up, as an operand, and the lane type of its elements.
     fn table(&mut self, ix: Ix) -> Option<(u16, Ty)> {
         let (base, _) = reads::lookup_table(self.views, &self.ir.nodes[ix])?;
         let (value, ty) = (self.values[*base]?, &self.ir.nodes[*base].ty);

@@ -94,7 +94,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let [x, w] = &root_reads(self.ir, self.views, anchor)[..] else { return None };
         let (x, w) = (self.emit(x)?, self.emit(w)?);
         let precision = match node.ty.dtype {
-            // Halves are what they would be rounded to.
+            // Operands of `f16` lose nothing.
             DType::F16 => Precision::Half,
             DType::F32 => precision,
             DType::I32 | DType::U32 | DType::Bool => Precision::Exact,

@@ -1,4 +1,4 @@
-//! Kernels that only map what one heavy kernel made become the epilogue of that one.
+//! Kernels that only map the result of one heavy kernel become its epilogue.
 
 use super::inline::MAX_OPS;
 use super::{Pass, add_reader, distinct};

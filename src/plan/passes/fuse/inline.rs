@@ -185,7 +185,7 @@ impl Pass<'_> {
     }
 
     /// True if `ix` is joined from parts for the few queries of an attention, whose one tile reads each part once: keys
-    /// and values with what was appended to them.
+    /// and values with appended ones.
     fn is_joined_in_place(&self, ix: Ix, group: usize) -> bool {
         let root = self.groups[group].root;
         matches!(self.ir.nodes[ix].op, Op::Concat { .. })

@@ -1,9 +1,8 @@
 //! The pass *fuse*: which values are stored, and which are computed where they are read.
 //!
-//! Values are taken from the last to the first, so that all readers of a value are settled before
-//! the value itself. An elementwise value moves into the kernels that read it where that saves
-//! memory traffic; then a kernel that only maps what one heavy kernel made becomes the epilogue of
-//! that one.
+//! Values are taken from the last to the first, so that all readers of a value are settled before the value itself. An
+//! elementwise value moves into the kernels that read it where that saves memory traffic; then a kernel that only maps
+//! the result of one heavy kernel becomes its epilogue.
 
 mod epilogue;
 mod inline;
@@ -88,7 +87,7 @@ struct Pass<'a> {
     backend: Backend,
     buffers: usize,
     is_output: Vec<bool>,
-    /// True if an elementwise value can be what a heavy kernel writes instead of its own result.
+    /// True if a heavy kernel can write an elementwise value instead of its own result.
     ends_heavy: Vec<bool>,
     /// The group whose root a value is.
     group_of: Vec<Option<usize>>,

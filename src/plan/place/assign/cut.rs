@@ -1,4 +1,4 @@
-//! Assignments as cuts of a network: what stays with the source is on the GPU.
+//! Assignments as cuts of a network: steps that stay with the source are on the GPU.
 
 use super::search::Fixed;
 use super::{Assignment, FlowOrigin, Problem};
@@ -6,7 +6,7 @@ use crate::cost::Backend;
 use crate::graph::{Network, Vertex};
 
 impl Problem {
-    /// The cheapest assignment with some sides fixed, whatever stands between what.
+    /// The cheapest assignment with some sides fixed; host steps may stand between GPU steps.
     pub(super) fn cut(&self, fixed: &Fixed) -> Assignment {
         let scale = self.scale();
         let mut network = Network::new();

@@ -34,7 +34,7 @@ impl Costs {
     }
 }
 
-/// A value, from who makes it to who reads it.
+/// A value, from its maker to its readers.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub from: FlowOrigin,
@@ -43,7 +43,7 @@ pub(crate) struct Flow {
     pub to_host: bool,
     /// True if it is to stay on the GPU.
     pub to_gpu: bool,
-    /// Bringing it to the GPU, and fetching it from there; infinite for what cannot be handed over.
+    /// Bringing it to the GPU, and fetching it from there; infinite for a value that cannot be handed over.
     pub up: f64,
     pub down: f64,
 }

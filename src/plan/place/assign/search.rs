@@ -7,8 +7,8 @@
 use super::{Assignment, FlowOrigin, Problem};
 use crate::cost::Backend;
 
-/// Cuts that one search may make, and steps of all its cuts together: planning must not take longer than what it may
-/// save. Beyond that the best assignment found counts.
+/// Cuts that one search may make, and steps of all its cuts together: planning must not take longer than it may save.
+/// Beyond that the best assignment found counts.
 const MOST_CUTS: usize = 64;
 const MOST_STEPS_CUT: usize = 1024;
 
@@ -65,7 +65,7 @@ impl Problem {
         branches.into_iter().flatten()
     }
 
-    /// `step` and those that it waits for; `None` if one of them reads what lies on the GPU alone.
+    /// `step` and those that it waits for; `None` if one of them reads data that lies on the GPU alone.
     fn up_to(&self, step: usize) -> Option<Set> {
         let mut reached = vec![false; self.steps.len()];
         reached[step] = true;
@@ -94,8 +94,8 @@ impl Problem {
         reached
     }
 
-    /// The assignment with every step that stands between two on the GPU moved there: after that none does, since what
-    /// stands between two of these stood between two before.
+    /// The assignment with every step that stands between two on the GPU moved there: after that none does, since a
+    /// step between two of these stood between two before.
     fn filled(&self, mut sides: Assignment) -> Assignment {
         let between: Vec<usize> = self.between(&sides).collect();
         between.into_iter().for_each(|step| sides[step] = Backend::Gpu);

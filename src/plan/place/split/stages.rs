@@ -1,4 +1,4 @@
-//! When each step of a shared out plan runs, and the parts that come of it.
+//! The times at which the steps of a split plan run, and the resulting parts.
 
 use std::collections::HashSet;
 
@@ -60,7 +60,7 @@ impl Steps<'_> {
         Stages { steps, values: of }
     }
 
-    /// `part` with a plan, unless it would have to fetch what lies on the GPU alone or is too large for its side.
+    /// `part` with a plan, unless it would have to fetch data that lies on the GPU alone or is too large for its side.
     pub(super) fn plan(
         &self,
         stage: Stage,
@@ -145,7 +145,7 @@ pub(super) struct PartOrder {
 #[derive(Default)]
 pub(super) struct PartOrders([PartOrder; 4]);
 
-/// An output, by position among what the part of a stage downloads or keeps.
+/// An output, by position among the values that the part of a stage downloads or keeps.
 pub(super) type Place = (Stage, usize);
 
 impl PartOrders {

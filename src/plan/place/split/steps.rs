@@ -11,7 +11,7 @@ const SMALL_TRANSFER: f64 = 65_536.0;
 /// Bytes of a kept result from which on it is to be on the GPU, as residents of that size are.
 const LARGE_KEPT: f64 = 4e6;
 
-/// The steps of a plan, to be shared out.
+/// The steps of a plan, to be split.
 pub(crate) struct Steps<'a> {
     pub whole: &'a Plan,
     pub sides: SideTargets<'a>,
@@ -46,7 +46,7 @@ impl Steps<'_> {
         }
     }
 
-    /// The values in an order of dependency: what is given, then what each step makes.
+    /// The values in an order of dependency: the given ones, then the results of each step.
     pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, FlowOrigin)> {
         let given =
             self.whole.values.iter().zip(0..).filter_map(|(value, at)| {
@@ -109,7 +109,7 @@ impl PartOf<'_> {
         &self.split.parts[self.at]
     }
 
-    /// When what the plan's upload `input` brings is made, unless the whole graph's upload brings it.
+    /// The stage that makes the value of the plan's upload `input`, unless the whole graph's upload brings it.
     pub fn maker(&self, input: u32) -> Option<Stage> {
         match self.part().uploads.get(input as usize)? {
             Supply::Part(made) => Some(self.split.parts[made.part].stage),

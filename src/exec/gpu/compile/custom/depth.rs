@@ -51,7 +51,7 @@ struct Depth {
     branches: usize,
     /// Branches of the `if` that ends or goes on here.
     branch: usize,
-    /// Whether a block has just ended, after which there may be an `else`.
+    /// True if a block has just ended, after which there may be an `else`.
     is_after_block: bool,
 }
 
@@ -64,7 +64,7 @@ struct List {
 }
 
 impl Depth {
-    /// A token that begins with `first`, and what comes after it.
+    /// Reads a token that begins with `first`, and the text after it.
     fn read(&mut self, token: &str, first: char, after: &str) {
         if first.is_whitespace() {
             return;
@@ -119,7 +119,7 @@ impl Depth {
     }
 
     /// # Errors
-    /// The fault, and what to do about it.
+    /// The fault and its remedy.
     fn check(&self) -> Result<(), String> {
         if self.operators + self.list.operators > MOST_OPERATORS {
             let what = "an expression chains too many operators; give parts of it names by `let`";
