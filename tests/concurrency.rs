@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use onetrip::{BufferId, Device, GpuCommandBatch, Tensor};
+use onetrip::{BufferId, DataError, Device, Error, GpuCommandBatch, Tensor};
 
 const TASKS: usize = 64;
 
@@ -279,4 +279,27 @@ fn what_tasks_share_and_move_is_send() {
     let b = GpuCommandBatch::new(&Device::cpu());
     drop(sent(b.execute()));
     drop(sent(Device::gpu()));
+}
+
+#[tokio::test]
+async fn an_upload_is_changed_by_one_call_at_a_time() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.upload(&[1.0_f32, 2.0]);
+    let y = -x;
+    batch
+        .write_with(x, |data| {
+            data[0] = 3.0;
+            for refused in [batch.write_with(x, |data| data[1] = 7.0), batch.write(x, &[5.0, 6.0])]
+            {
+                let error = refused.unwrap_err();
+                assert!(matches!(error, Error::Data(DataError::BeingChanged(_))), "{error}");
+            }
+        })
+        .unwrap();
+    batch.execute().await.unwrap();
+    assert_eq!(batch.read(y).await.unwrap(), [-3.0, -2.0]);
+    batch.write(x, &[5.0, 6.0]).unwrap();
+    batch.write_with(x, |data| data[1] = 7.0).unwrap();
+    batch.execute().await.unwrap();
+    assert_eq!(batch.read(y).await.unwrap(), [-5.0, -7.0]);
 }

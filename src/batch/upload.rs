@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::error::{DataError, MistakeKind, Result};
 use crate::exec::HostBuffer;
 use crate::ops::{Op, Type, check_size};
-use crate::record::{Recorded, UntypedId};
+use crate::record::{Recorder, UntypedId};
 
 /// Uploads and inputs. The batch owns the data of uploads until it is dropped. A run on the host's cores reads it in
 /// place. Each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
@@ -162,7 +162,7 @@ impl GpuCommandBatch {
     ) -> Result<()> {
         let (value, data) = (id.into().value(), data.into());
         let mut recorder = self.recorder.lock();
-        let position = upload_of(recorder.recorded(), value, Some(data.len()))?;
+        let position = upload_of(&recorder, value, Some(data.len()))?;
         let of = recorder.recorded().origin(value.node);
         let upload = &mut recorder.change_data().uploads[position];
         let new = match (data, upload.as_mut().and_then(Arc::get_mut)) {
@@ -183,43 +183,47 @@ impl GpuCommandBatch {
     /// a run still reads the data. No run may begin until `change` returns: it would find no data.
     ///
     /// # Errors
-    /// [`DataError`] if `id` is not an upload of this batch, or `change` panics.
+    /// [`DataError`] if `id` is not an upload of this batch, `change` panics, or another call of `write_with` is
+    /// changing the data.
     pub fn write_with<T: Element>(
         &self,
         id: impl Into<BufferId<T>>,
         change: impl FnOnce(&mut [T]),
     ) -> Result<()> {
         let value = id.into().value();
-        let mut buffer = self.taken_upload(value, T::DTYPE)?;
+        let (position, mut buffer) = self.taken_upload(value, T::DTYPE)?;
         // The lock is not held here: `change` may use the batch.
         let values = Arc::get_mut(&mut buffer).and_then(HostBuffer::as_slice_mut);
         let changed = caught(|| change(values.unwrap_or_default()));
         let mut recorder = self.recorder.lock();
-        let position = upload_of(recorder.recorded(), value, None)?;
+        recorder.changing.retain(|&changed| changed != position);
         recorder.change_data().uploads[position] = Some(buffer);
         let of = recorder.recorded().origin(value.node);
         Ok(changed.map_err(|what| DataError::Panicked { of, what })?)
     }
 
-    /// The data of an upload, which is taken from it where nobody else reads it, else a copy; zeros where there is
-    /// none.
-    fn taken_upload(&self, value: UntypedId, dtype: DType) -> Result<Arc<HostBuffer>> {
+    /// The position of an upload, and its data. The data is taken from the upload where nobody else reads it, else
+    /// copied; it is zeros where there is none. Until the data comes back, the upload is marked as being changed.
+    fn taken_upload(&self, value: UntypedId, dtype: DType) -> Result<(usize, Arc<HostBuffer>)> {
         let pool = self.device.pool();
         let mut recorder = self.recorder.lock();
-        let position = upload_of(recorder.recorded(), value, None)?;
+        let position = upload_of(&recorder, value, None)?;
         let of = recorder.recorded().origin(value.node);
         let elements = recorder.recorded().graph[value.node].ty.shape.elements();
         let upload = &mut recorder.change_data().uploads[position];
         if upload.as_mut().is_some_and(|buffer| Arc::get_mut(buffer).is_some())
             && let Some(buffer) = upload.take()
         {
-            return Ok(buffer);
+            recorder.changing.push(position);
+            return Ok((position, buffer));
         }
         let copy = match upload {
             Some(buffer) => pool.holding(buffer.dtype(), buffer.bytes()),
             None => HostBuffer::try_zeroed(dtype, elements),
         };
-        Ok(Arc::new(copy.map_err(|error| error.of(&of))?))
+        let copy = Arc::new(copy.map_err(|error| error.of(&of))?);
+        recorder.changing.push(position);
+        Ok((position, copy))
     }
 }
 
@@ -233,13 +237,17 @@ fn buffer<T: Element>(data: Cow<'_, [T]>, device: &Device) -> Result<HostBuffer,
 }
 
 /// The position of an upload, which `given` elements fill if they are given.
-fn upload_of(recorded: &Recorded, value: UntypedId, given: Option<usize>) -> Result<usize> {
+fn upload_of(recorder: &Recorder, value: UntypedId, given: Option<usize>) -> Result<usize> {
+    let recorded = recorder.recorded();
     let node = recorded.node(value).ok_or(DataError::Foreign)?;
     let position = recorded.upload(node)?;
     let shape = &recorded.graph[node].ty.shape;
     if let Some(given) = given.filter(|&given| given != shape.elements()) {
         let of = recorded.origin(node);
         return Err(DataError::Length { of, given, shape: shape.clone() }.into());
+    }
+    if recorder.changing.contains(&position) {
+        return Err(DataError::BeingChanged(recorded.origin(node)).into());
     }
     Ok(position)
 }

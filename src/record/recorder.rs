@@ -33,6 +33,8 @@ pub(crate) struct Recorder {
     recorded: Arc<Recorded>,
     /// Slice updates recorded by `replace_slice`, keyed by their result.
     pub slice_updates: HashMap<NodeId, SliceUpdate>,
+    /// Positions of the uploads whose data calls of `write_with` are changing.
+    pub changing: Vec<usize>,
     mistakes: Vec<Mistake>,
     /// Time spent recording.
     pub recording: Stopwatch,
@@ -45,6 +47,7 @@ impl Recorder {
         Self {
             recorded: Arc::new(Recorded::new(device, brand)),
             slice_updates: HashMap::new(),
+            changing: Vec::new(),
             mistakes: Vec::new(),
             recording: Stopwatch::default(),
             version: Version::default(),

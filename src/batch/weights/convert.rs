@@ -147,7 +147,7 @@ pub(super) fn transposed<T: Copy + Default>(from: &[T], (rows, columns): (usize,
     /// A tile of this many rows and columns stays in the first-level cache.
     const TILE: usize = 32;
     let mut to = vec![T::default(); from.len()];
-    let size = (rows * columns).max(1);
+    let size = rows.saturating_mul(columns).max(1);
     for (from, to) in from.chunks_exact(size).zip(to.chunks_exact_mut(size)) {
         for row in (0..rows).step_by(TILE) {
             for column in (0..columns).step_by(TILE) {
