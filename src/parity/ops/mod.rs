@@ -1,6 +1,7 @@
 //! Every operation, by element type, shape and edge values.
 
 mod attention;
+mod constants;
 mod elementwise;
 mod indexing;
 #[cfg(feature = "gpu")]

@@ -6,6 +6,7 @@ use crate::base::dtype::DType;
 use crate::cost::Backend;
 use crate::ops::Op;
 use crate::plan::passes::ir::{IrNode, Ix};
+use crate::plan::passes::path::Path;
 use crate::plan::passes::reads::{
     Read, attention_dims, expr_reads, is_heavy, knows_position, table_read,
 };
@@ -77,7 +78,7 @@ impl Pass<'_> {
         }
         let mut reads: Vec<Read> =
             group.reads.iter().filter(|read| read.base != ix).cloned().collect();
-        let inputs = expr_reads(self.ir, self.views, ix);
+        let inputs = self.loads(ix);
         for through in group.reads.iter().filter(|read| read.base == ix) {
             let node = &self.ir.nodes[ix];
             if !knows_position(&node.op, &node.ty.shape, &through.path) {
@@ -100,6 +101,13 @@ impl Pass<'_> {
         let failures = self.can_fail(group) || self.sites.get(ix).is_some();
         let outputs = 1 + group.extra.len() + usize::from(self.is_output[ix]);
         (distinct(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
+    }
+
+    /// The [reads](expr_reads) of the node's expression from memory.
+    fn loads(&self, ix: Ix) -> Vec<(Ix, Path)> {
+        let mut loads = expr_reads(self.ir, self.views, ix);
+        loads.retain(|&(base, _)| !self.is_number(base));
+        loads
     }
 
     /// Operations that the group takes more if it computes `ix` itself.
@@ -133,8 +141,7 @@ impl Pass<'_> {
     pub(super) fn pays(&self, ix: Ix, readers: &[usize], after: &[Vec<Read>]) -> bool {
         let node = &self.ir.nodes[ix];
         let flops = flops(&node.op, node.ty.dtype) as f64;
-        let own_reads: f64 =
-            expr_reads(self.ir, self.views, ix).iter().map(|&(base, _)| self.bytes(base)).sum();
+        let own_reads: f64 = self.loads(ix).iter().map(|&(base, _)| self.bytes(base)).sum();
         let elements = node.ty.shape.elements() as f64;
         // Stored: its inputs are read once, it is written once and read by each.
         let bytes = own_reads + self.bytes(ix) * (1 + readers.len()) as f64;

@@ -1,8 +1,9 @@
 //! The pass *fuse*: which values are stored, and which are computed where they are read.
 //!
 //! Values are taken from the last to the first, so that all readers of a value are settled before the value itself. An
-//! elementwise value moves into the kernels that read it where that saves memory traffic; then a kernel that only maps
-//! the result of one heavy kernel becomes its epilogue.
+//! elementwise value moves into the kernels that read it where that saves memory traffic. A constant is a number in each
+//! kernel that reads it, and is stored only for outputs and tables. Then a kernel that only maps the result of one heavy
+//! kernel becomes its epilogue.
 
 mod epilogue;
 mod inline;
@@ -13,6 +14,7 @@ use super::reads::{Read, is_heavy, root_reads};
 use crate::cost::{Backend, Rates};
 use crate::ops::Op;
 use crate::plan::passes::failure_sites::Sites;
+use crate::plan::step_parts::Space;
 
 /// A kernel in the making.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub(crate) struct Fusion {
     /// All of them, in an order of dependency.
     pub groups: Vec<Group>,
     /// True for each node that its readers load. (Of a group's `extra` values, all of which are stored,
-    /// only the other result of a sort is loaded.)
+    /// only the other result of a sort is loaded. Tables are read from memory in any case.)
     pub stored: Vec<bool>,
 }
 
@@ -111,13 +113,14 @@ impl Pass<'_> {
         if !is_heavy(op) && self.inline(ix) {
             return;
         }
-        self.stored[ix] = true;
+        self.stored[ix] = !self.is_number(ix);
         if let Some(group) = self.group_of_pair(ix) {
             group.extra.push(ix);
             group.ops.push(ix);
             return;
         }
-        let reads = root_reads(self.ir, self.views, ix);
+        let mut reads = root_reads(self.ir, self.views, ix);
+        reads.retain(|read| read.space == Space::Whole || !self.is_number(read.base));
         let group = self.groups.len();
         for read in &reads {
             add_reader(&mut self.readers[read.base], group);
@@ -130,6 +133,11 @@ impl Pass<'_> {
             ops: vec![ix],
             size: operations(&self.ir.nodes[ix].op),
         });
+    }
+
+    /// True for a constant that is no output: kernels that compute with it read no memory.
+    fn is_number(&self, ix: Ix) -> bool {
+        matches!(self.ir.nodes[ix].op, Op::Full(_)) && !self.is_output[ix]
     }
 
     /// The group of the other result of the same sort, which comes next.
