@@ -31,7 +31,7 @@ pub struct DeviceProfile {
     /// Rates of the kernels of matrix products on the GPU. For kernels that are not among them, those of a large card
     /// stand in.
     pub tiles: Vec<TileRate>,
-    /// The trials of single graphs: which way each is faster, where predictions are near a tie.
+    /// The trials of single graphs: by which route each is faster, where predictions are near a tie.
     #[cfg_attr(feature = "serde", serde(default))]
     pub learned: Learned,
 }

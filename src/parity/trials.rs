@@ -46,7 +46,7 @@ fn choice(device: &Device, batch: &GpuCommandBatch) -> PlanChoice {
     device.prepare(&wanted(&batch.recorded())).expect("a plan").0
 }
 
-/// As if a run alone had taken so many milliseconds where it went: so many that four runs of a way are enough.
+/// As if a run alone had taken so many milliseconds where it went: so many that four runs of a route are enough.
 fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Route) -> u64) -> Route {
     let choice = choice(device, batch);
     let previewed =
@@ -355,7 +355,7 @@ async fn tasks_at_once_are_right_wherever_they_run() {
 }
 
 #[tokio::test]
-async fn a_way_that_fails_is_left_and_nobody_notices() {
+async fn a_route_that_fails_is_left_and_nobody_notices() {
     let mut profile = profile(1.5);
     for side in [&mut profile.cpu, &mut profile.gpu] {
         side.dispatch = 1e-4;

@@ -75,7 +75,7 @@ impl RunLoop<'_> {
         Ok(choice)
     }
 
-    /// The plan for a way on trial.
+    /// The plan for a route on trial.
     fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
         let residents = self.locations()?;
         self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))
@@ -102,7 +102,7 @@ impl RunLoop<'_> {
         Ok(planned)
     }
 
-    /// Plans the graph and compiles its kernels, for each way that runs may go.
+    /// Plans the graph and compiles its kernels, for each route that runs may take.
     ///
     /// # Errors
     /// [`RunError::OverBudget`] where no run will ever have room.
@@ -115,7 +115,7 @@ impl RunLoop<'_> {
             let stage = stage!(self.timeline, "compile");
             let mut compiled = stage.over(pin!(choice.prepared.compile(device))).await;
             for &route in choice.untried() {
-                // Any other error of a way ends its trial, when a run would go it.
+                // Any other error of a route ends its trial, when a run would take it.
                 let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
                 let tried = prepared.compile(device).await;
                 compiled = compiled.and(tried.or_else(|error| match error.is_loss() {

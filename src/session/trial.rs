@@ -20,7 +20,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Begins a run by `choice`: with the usual plan, or with the one that `plan_of` makes for a way on trial. A way
+    /// Begins a run by `choice`: with the usual plan, or with the one that `plan_of` makes for a route on trial. A route
     /// whose plan cannot be made ends its trial.
     pub fn begin(
         device: &Device,

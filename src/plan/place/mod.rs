@@ -153,7 +153,7 @@ impl Asked<'_> {
         Ok(split.filter(|split| self.has_room(split.held_bytes())))
     }
 
-    /// The way that is taken, that of the first plan or the split, and those that may be tried: none where that would
+    /// The route that is taken, that of the first plan or the split, and those that may be tried: none where that would
     /// move a resident.
     fn routes(&self, plans: &[Plan], split: Option<&Split>, is_split: bool) -> Routes {
         let wholes = plans.iter().map(|plan| {

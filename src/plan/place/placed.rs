@@ -15,7 +15,7 @@ pub(crate) struct Placed {
     pub sides: SmallVec<[(Backend, Prediction); 2]>,
     /// A side that was passed over since it has no room for the graph.
     pub too_small: Option<Backend>,
-    /// The way that was taken, and those that are predicted to take about as long, unless trying them costs too much.
+    /// The route that was taken, and those that are predicted to take about as long, unless trying them costs too much.
     pub routes: Routes,
 }
 
@@ -69,7 +69,7 @@ impl Placed {
     }
 }
 
-/// Ways in which a graph may run, at least one, each once.
+/// Routes by which a graph may run, at least one, each once.
 pub(crate) type Routes = SmallVec<[Route; 3]>;
 
 /// The predicted time of a GPU for a whole graph is weighted by this factor, beside that of the host. Probes see a card
@@ -81,7 +81,7 @@ pub(crate) const GPU_MARGIN: f64 = 1.25;
 
 /// Routes whose weighted time is up to so many times that of the fastest are tried. In the tables of BENCHMARKS.md,
 /// what one side took was off from what was predicted by up to 2.7 times, beside the other (1024×[64, 64, 10]: 58.6 µs
-/// and 113.5 predicted, 118.6 and 84.5 measured). What takes 1.5 times as long as the other way after all was then
+/// and 113.5 predicted, 118.6 and 84.5 measured). What takes 1.5 times as long as the other route after all was then
 /// predicted to take at least 1 / 1.8 of its time. The rest is for cards that are slower at rest.
 const NEAR: f64 = 2.5;
 /// Nothing that is predicted to take longer is tried.
@@ -111,7 +111,7 @@ pub(crate) fn weighted(side: Backend, seconds: f64) -> f64 {
     }
 }
 
-/// The way that is `taken`, and those of `others` that are worth being tried beside it, the faster first.
+/// The route that is `taken`, and those of `others` that are worth being tried beside it, the faster first.
 pub(crate) fn near(taken: TimedRoute, others: impl IntoIterator<Item = TimedRoute>) -> Routes {
     let mut others: SmallVec<[TimedRoute; 2]> = others.into_iter().collect();
     others.sort_by(|one, other| one.weighted().total_cmp(&other.weighted()));
