@@ -8,8 +8,7 @@ use crate::base::dtype::{DType, Element};
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::base::units::count;
 use crate::error::MistakeKind;
-#[cfg(feature = "gpu")]
-use crate::exec::gpu;
+use crate::exec::gpu::check_own;
 use crate::graph::NodeId;
 use crate::ops::{
     CpuFunction, Elements, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size,
@@ -215,9 +214,7 @@ impl Recorder {
         let (source, entry) = (Arc::clone(source), Arc::clone(entry));
         let function = function.as_ref().map(|_| functions.len() as u32);
         let kernel = OwnKernel { source, entry, groups, function };
-        #[cfg(feature = "gpu")]
-        gpu::check_own(&kernel, &types, &result)
-            .map_err(|gpu::KernelFault { line, what }| MistakeKind::Kernel { line, what })?;
+        check_own(&kernel, &types, &result)?;
         Ok((kernel, nodes, result))
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Trial {
     /// The route that was fastest in the last round.
     kept: Option<Route>,
     /// Nanoseconds of a run in that round, by route; 0 for a route without a run that counts.
-    nanos: [u64; WAYS],
+    nanos: [u64; ROUTE_COUNT],
     /// Rounds that came to an end.
     #[cfg_attr(feature = "serde", serde(alias = "bouts"))]
     rounds: u8,
@@ -21,7 +21,7 @@ pub(crate) struct Trial {
     round: Option<Round>,
 }
 
-const WAYS: usize = 3;
+const ROUTE_COUNT: usize = 3;
 /// Runs of each route that count, of which the median is taken. Long runs need fewer. With three, after one that did not
 /// count, five graphs of 347 were kept on a side that took 1.3 to 1.7 times as long from then on (an H200).
 const TRIES: usize = 9;
@@ -41,7 +41,7 @@ const MOST_DOUBLINGS: u8 = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Round {
     /// The runs of each route.
-    runs: [RouteRuns; WAYS],
+    runs: [RouteRuns; ROUTE_COUNT],
     /// Runs begun on unusual routes.
     away: usize,
     /// True if one of these runs is under way.
@@ -73,7 +73,7 @@ pub(crate) enum RunOutcome {
 
 /// Nanoseconds of a run by route, the fastest first; 0 for a route without a run that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RouteTimes([(Route, u64); WAYS]);
+pub(crate) struct RouteTimes([(Route, u64); ROUTE_COUNT]);
 
 impl RouteTimes {
     /// The times of the routes that were tried.
@@ -215,7 +215,7 @@ impl Trial {
 mod tests {
     use super::*;
 
-    const WAYS: [Route; 2] = [Route::Cpu, Route::Gpu];
+    const PAIR: [Route; 2] = [Route::Cpu, Route::Gpu];
     /// Short runs of each route in a round.
     const EACH: usize = WARMING as usize + TRIES;
 
@@ -242,10 +242,10 @@ mod tests {
     fn each_route_has_some_runs_and_the_fastest_one_the_rest() {
         for (cpu, gpu, kept) in [(61, 43, Route::Gpu), (43, 61, Route::Cpu), (50, 50, Route::Cpu)] {
             let mut trial = Trial::default();
-            let went = run(&mut trial, &WAYS, 2 * EACH, nanos(cpu, gpu, 0));
+            let went = run(&mut trial, &PAIR, 2 * EACH, nanos(cpu, gpu, 0));
             assert_eq!(went, [[Route::Cpu; EACH], [Route::Gpu; EACH]].concat());
             assert_eq!(trial.kept(), Some(kept));
-            let usual = if kept == Route::Cpu { WAYS } else { [Route::Gpu, Route::Cpu] };
+            let usual = if kept == Route::Cpu { PAIR } else { [Route::Gpu, Route::Cpu] };
             assert_eq!(run(&mut trial, &usual, 3, nanos(cpu, gpu, 0)), [kept; 3]);
             let seen = [(kept, cpu.min(gpu)), (usual[1], cpu.max(gpu))];
             assert_eq!(trial.seen().times().collect::<Vec<_>>(), seen);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn long_runs_are_few() {
-        let went = run(&mut Trial::default(), &WAYS, 9, nanos(ENOUGH, 3 * ENOUGH, 0));
+        let went = run(&mut Trial::default(), &PAIR, 9, nanos(ENOUGH, 3 * ENOUGH, 0));
         assert_eq!(went, [[Route::Cpu; 4].as_slice(), &[Route::Gpu; 4], &[Route::Cpu]].concat());
     }
 
@@ -271,11 +271,11 @@ mod tests {
     fn one_disturbed_run_decides_nothing() {
         for at in 0..EACH {
             let mut trial = Trial::default();
-            run(&mut trial, &WAYS, EACH, nanos(50, 0, 0));
+            run(&mut trial, &PAIR, EACH, nanos(50, 0, 0));
             for run in 0..EACH {
-                let (route, is_away) = trial.begin(&WAYS);
+                let (route, is_away) = trial.begin(&PAIR);
                 trial.end(
-                    &WAYS,
+                    &PAIR,
                     route,
                     is_away,
                     RunOutcome::Took(if run == at { 1000 } else { 40 }),
@@ -288,15 +288,15 @@ mod tests {
     #[test]
     fn while_one_run_is_away_others_stay() {
         let mut trial = Trial::default();
-        run(&mut trial, &WAYS, EACH, nanos(50, 0, 0));
-        assert_eq!(trial.begin(&WAYS), (Route::Gpu, true));
+        run(&mut trial, &PAIR, EACH, nanos(50, 0, 0));
+        assert_eq!(trial.begin(&PAIR), (Route::Gpu, true));
         for _ in 0..20 {
-            assert_eq!(trial.begin(&WAYS), (Route::Cpu, false));
+            assert_eq!(trial.begin(&PAIR), (Route::Cpu, false));
         }
         // All of these runs were disturbed: the host is timed anew first.
-        trial.end(&WAYS, Route::Gpu, true, RunOutcome::Disturbed);
-        (0..20).for_each(|_| _ = trial.end(&WAYS, Route::Cpu, false, RunOutcome::Disturbed));
-        let went = run(&mut trial, &WAYS, EACH + 1, nanos(50, 40, 0));
+        trial.end(&PAIR, Route::Gpu, true, RunOutcome::Disturbed);
+        (0..20).for_each(|_| _ = trial.end(&PAIR, Route::Cpu, false, RunOutcome::Disturbed));
+        let went = run(&mut trial, &PAIR, EACH + 1, nanos(50, 40, 0));
         assert_eq!(went[EACH - 1..], [Route::Cpu, Route::Gpu]);
     }
 
@@ -305,9 +305,9 @@ mod tests {
         for ran in [RunOutcome::Cold, RunOutcome::Disturbed, RunOutcome::Failed] {
             let (mut trial, mut away) = (Trial::default(), 0);
             for _ in 0..1000 {
-                let (route, is_away) = trial.begin(&WAYS);
+                let (route, is_away) = trial.begin(&PAIR);
                 away += usize::from(is_away);
-                trial.end(&WAYS, route, is_away, if is_away { ran } else { RunOutcome::Took(50) });
+                trial.end(&PAIR, route, is_away, if is_away { ran } else { RunOutcome::Took(50) });
             }
             assert!(away <= MOST_AWAY, "{ran:?}: {away}");
             assert_eq!(
@@ -322,9 +322,9 @@ mod tests {
     fn runs_that_are_always_disturbed_stay_on_their_route() {
         let mut trial = Trial::default();
         for _ in 0..1000 {
-            let (route, is_away) = trial.begin(&WAYS);
+            let (route, is_away) = trial.begin(&PAIR);
             assert!(!is_away);
-            trial.end(&WAYS, route, is_away, RunOutcome::Disturbed);
+            trial.end(&PAIR, route, is_away, RunOutcome::Disturbed);
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
     fn a_route_is_slow_once_another_may_be_faster() {
         let slow = |cpu, gpu| {
             let mut trial = Trial::default();
-            run(&mut trial, &WAYS, 2 * EACH, nanos(cpu, gpu, 0));
+            run(&mut trial, &PAIR, 2 * EACH, nanos(cpu, gpu, 0));
             trial.slow()
         };
         assert_eq!(slow(100, 110), 150, "half as long again");
@@ -346,7 +346,7 @@ mod tests {
         let mut trial = Trial::default();
         let mut patience = Vec::new();
         for _ in 0..300 {
-            run(&mut trial, &WAYS, 2 * EACH, nanos(50, 40, 0));
+            run(&mut trial, &PAIR, 2 * EACH, nanos(50, 40, 0));
             patience.push(trial.patience());
             trial.reopen();
         }
@@ -357,9 +357,9 @@ mod tests {
     #[test]
     fn an_undecided_trial_is_not_kept() {
         let mut trial = Trial::default();
-        run(&mut trial, &WAYS, 2 * EACH - 1, nanos(50, 40, 0));
+        run(&mut trial, &PAIR, 2 * EACH - 1, nanos(50, 40, 0));
         assert_eq!(trial.decided(), None);
-        run(&mut trial, &WAYS, 1, nanos(50, 40, 0));
+        run(&mut trial, &PAIR, 1, nanos(50, 40, 0));
         let decided = trial;
         assert_eq!(trial.decided(), Some(decided));
         trial.reopen();

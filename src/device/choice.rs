@@ -75,7 +75,7 @@ impl Device {
         targets: &Targets,
         route: Option<Route>,
     ) -> Result<Placed, PlanError> {
-        let placed = self.place_beside(wanted, wanted.residents, targets, route)?;
+        let placed = self.place_with(wanted, wanted.residents, targets, route)?;
         if !self.is_bound_by_data(wanted, &placed) || !self.knows_its_figures() {
             return Ok(placed);
         }
@@ -84,7 +84,7 @@ impl Device {
             other => other,
         };
         let residents: SmallVec<[Residence; 8]> = wanted.residents.iter().map(moved).collect();
-        let mut near = self.place_beside(wanted, &residents, targets, route)?;
+        let mut near = self.place_with(wanted, &residents, targets, route)?;
         // A run that moves data says nothing about the faster route.
         near.routes.truncate(1);
         let runs = if wanted.is_stateful { 1.0 } else { RUNS_THAT_PAY };
@@ -94,7 +94,7 @@ impl Device {
     }
 
     /// The plan for residents whose data lies at `residents`.
-    fn place_beside(
+    fn place_with(
         &self,
         wanted: &PlanRequest<'_>,
         residents: &[Residence],
@@ -144,7 +144,7 @@ impl Device {
         let graph = wanted.graph.fingerprint();
         let shared = self.shared(wanted, graph);
         let kept = shared.as_ref().and_then(|shared| shared.trial().kept());
-        let (prepared, known) = self.prepared(wanted, graph, kept)?;
+        let (prepared, known) = self.cached_or_planned(wanted, graph, kept)?;
         let learns = self.tries(wanted);
         let begins = shared.is_none() && learns && prepared.routes.len() > 1;
         let shared = shared.or_else(|| begins.then(|| self.0.profile_store.trials.of(graph)));
@@ -157,7 +157,7 @@ impl Device {
         wanted: &PlanRequest<'_>,
         route: Route,
     ) -> Result<(Arc<Prepared>, bool)> {
-        self.prepared(wanted, wanted.graph.fingerprint(), Some(route))
+        self.cached_or_planned(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
     /// The plan of the next run of the `wanted` graph, and its chooser if prediction did not choose it.

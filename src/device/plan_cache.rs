@@ -77,7 +77,7 @@ impl PlanCache {
 impl Device {
     /// The plan for a graph with this fingerprint, and whether it was made before: for `route`, or for the one that
     /// placement or prediction chooses.
-    pub(super) fn prepared(
+    pub(super) fn cached_or_planned(
         &self,
         wanted: &PlanRequest<'_>,
         graph: Fingerprint,

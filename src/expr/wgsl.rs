@@ -321,8 +321,8 @@ fn find_line(text: &str, start: &str) -> Option<usize> {
     text.match_indices('\n').map(|(at, _)| at + 1).find(|&at| text[at..].starts_with(start))
 }
 
-/// As the helper of the same name, in 64-bit integers.
-const MUL_HIGH_64: &str = "fn p_mul_high(x: u32, y: u32) -> u32 {
+/// Helpers in 64-bit integers, in place of those of the same name.
+const MATH_64: &str = "fn p_mul_high(x: u32, y: u32) -> u32 {
     return u32((u64(x) * u64(y)) >> 32u);
 }";
 
@@ -338,7 +338,9 @@ pub(crate) fn helpers(names: &BTreeSet<&'static str>, int64: bool) -> String {
             open.extend(&function.calls);
         }
     }
-    let text = |f: &Function| if int64 && f.name == "p_mul_high" { MUL_HIGH_64 } else { f.text };
+    let wide = if int64 { functions(MATH_64) } else { Vec::new() };
+    let text =
+        |f: &Function| wide.iter().find(|wide| wide.name == f.name).map_or(f.text, |f| f.text);
     let texts = FUNCTIONS.iter().filter(|f| needed.contains(f.name)).map(text);
     texts.collect::<Vec<_>>().join("\n\n")
 }

@@ -20,7 +20,8 @@ pub(crate) struct OwnKernel {
 pub(crate) const MOST_BINDINGS: usize = 8;
 
 /// The inputs that this leaves room for beside the result.
-pub(crate) const MOST_INPUTS: &str = "at most 7";
+pub(crate) const MOST_INPUTS: &str =
+    if MOST_BINDINGS == 8 { "at most 7" } else { panic!("the text has the number of inputs") };
 
 /// An input's elements in row-major order.
 #[derive(Clone, Copy)]

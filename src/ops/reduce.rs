@@ -95,8 +95,6 @@ pub(crate) struct ReductionDef {
     pub of_nothing: Option<f64>,
     /// The allowed error per √n combined elements, relative to Σ|x|.
     pub tolerance: Tolerance,
-    /// True if the result is a position.
-    finds: bool,
     /// True if the result depends on the number of elements.
     counts: bool,
     before: for<'b> fn(E<'b>) -> E<'b>,
@@ -123,7 +121,6 @@ macro_rules! define {
             combine: Combine::$combine,
             of_nothing: $empty,
             tolerance: Tolerance { ulp: $ulp, abs: $abs },
-            finds: matches!(stringify!($out).as_bytes(), b"u32"),
             counts: { const COUNT: &[&str] = &[$(stringify!($count))?]; !COUNT.is_empty() },
             before: |$x| $before,
             after: |given| {
@@ -142,7 +139,8 @@ impl Reduction {
 
     /// The element type of the result.
     pub fn result(self, dtype: DType) -> DType {
-        if self.def().finds { DType::U32 } else { dtype }
+        let finds = matches!(self.def().combine, Combine::ArgMax | Combine::ArgMin);
+        if finds { DType::U32 } else { dtype }
     }
 
     /// The value that is combined for the element `x`.

@@ -355,7 +355,7 @@ async fn tasks_at_once_are_right_wherever_they_run() {
 }
 
 #[tokio::test]
-async fn a_way_that_fails_is_left_and_nobody_notices() {
+async fn a_route_that_fails_is_left_and_nobody_notices() {
     let mut profile = profile(1.5);
     for side in [&mut profile.cpu, &mut profile.gpu] {
         side.dispatch = 1e-4;

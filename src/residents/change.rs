@@ -95,12 +95,12 @@ pub(super) fn apart(
     new: &Storage,
 ) -> Result<Option<Storage>> {
     let Some(write) = on_gpu(device, there, patch, new)? else { return Ok(None) };
-    submit(device, [&write])?;
+    submit_changes(device, [&write])?;
     Ok(Some(Storage::Gpu(write.to)))
 }
 
 /// Has the GPU make its changes after all that was submitted before. Returns how often that was submitted.
-pub(super) fn submit<'a>(
+pub(super) fn submit_changes<'a>(
     device: &Device,
     patches: impl IntoIterator<Item = &'a SliceWrite<DeviceBuffer>>,
 ) -> Result<u64> {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::change::{Change, apart, lost, submit};
+use super::change::{Change, apart, lost, submit_changes};
 use super::{Keep, Storage};
 use crate::device::Device;
 use crate::error::{DeviceError, Result};
@@ -146,7 +146,7 @@ fn try_now(
             None => return Ok(None),
         }
     }
-    let submits = submit(device, changes.iter().filter_map(Change::on_gpu))?;
+    let submits = submit_changes(device, changes.iter().filter_map(Change::on_gpu))?;
     changes.into_iter().for_each(Change::finish);
     for ((Keep { handle, .. }, patch), made) in keeps.iter().zip(patches).zip(made) {
         match patch {

@@ -69,24 +69,20 @@ impl WindowKernel<'_> {
         let start = kernel.param(kernel.step.operands[operand].view.offset);
         let base = kernel.index(&start, &self.reduction.axes.outer.strides[map], outer);
         let mut text = format!("let base{operand} = {base};\n");
-        let mut steps: SmallVec<[String; 4]> = SmallVec::new();
-        for (axis, stride) in self.windows.strides(map).enumerate() {
-            let step = if matches!(stride, 0 | 1) {
-                format!("{stride}u")
-            } else {
-                let stride = kernel.param(stride);
-                text += &format!("let step{operand}_{axis} = {stride};\n");
-                format!("step{operand}_{axis}")
-            };
-            steps.push(step);
+        let strides: SmallVec<[i64; 4]> = self.windows.strides(map).collect();
+        let steps = strides.iter().enumerate().filter(|(_, stride)| !matches!(stride, 0 | 1));
+        for (axis, &stride) in steps {
+            let stride = kernel.param(stride);
+            text += &format!("let step{operand}_{axis} = {stride};\n");
         }
         for (number, met) in self.windows.covered[map].values().copied().enumerate() {
             let mut at = format!("base{operand}");
-            for (coordinate, step) in self.windows.place(met).into_iter().zip(&steps) {
-                match step.as_str() {
-                    step if coordinate == 0 || step == "0u" => {}
-                    "1u" => at += &format!(" + {coordinate}u"),
-                    _ => at += &format!(" + {coordinate}u * {step}"),
+            let place = self.windows.place(met).into_iter().zip(&strides).enumerate();
+            for (axis, (coordinate, stride)) in place {
+                match (coordinate, stride) {
+                    (0, _) | (_, 0) => {}
+                    (_, 1) => at += &format!(" + {coordinate}u"),
+                    _ => at += &format!(" + {coordinate}u * step{operand}_{axis}"),
                 }
             }
             text += &format!("let x{operand}_{number} = load{operand}({at});\n");

@@ -2,21 +2,24 @@
 
 #[path = "counts.rs"]
 mod counts;
+#[expect(dead_code, reason = "no GPU runs it")]
+#[path = "submit/job.rs"]
+mod job;
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use self::counts::GpuCounts;
+pub(crate) use self::job::{GpuJob, HostData};
 use crate::base::disk_cache::Store;
 use crate::base::dtype::{DType, Element};
-use crate::base::trace::Timeline;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
-use crate::error::{DeviceError, Result};
-use crate::exec::budget::Permit;
+use crate::error::{DeviceError, MistakeKind, Result};
 use crate::exec::memory::MemoryCounts;
 use crate::exec::{HostBuffer, SliceWrite};
-use crate::plan::{Failed, Plan};
+use crate::ops::{OwnKernel, Type};
+use crate::plan::Failed;
 
 /// A type without values. It is private, so that other rooms are compiled as if the types here had values.
 #[derive(Clone, Copy, PartialEq)]
@@ -101,21 +104,6 @@ pub(crate) struct Kernels {
     pub hits: u32,
 }
 
-/// Elements in host memory.
-pub(crate) type HostData = Arc<dyn AsRef<[u8]> + Send + Sync>;
-
-/// The description of a run.
-#[derive(Clone)]
-#[expect(dead_code, reason = "no GPU runs it")]
-pub(crate) struct GpuJob {
-    pub plan: Arc<Plan>,
-    pub kernels: Arc<Kernels>,
-    pub uploads: Vec<HostData>,
-    pub residents: Vec<Arc<DeviceBuffer>>,
-    pub permit: Permit,
-    pub timeline: Timeline,
-}
-
 /// A finished run.
 pub(crate) struct GpuRun {
     pub kept: Vec<Arc<DeviceBuffer>>,
@@ -132,6 +120,10 @@ impl Gpu {
     ) -> Ready<Result<Self, DeviceError>> {
         ready(Err(DeviceError::NoGpuSupport))
     }
+}
+
+pub(crate) fn check_own(_: &OwnKernel, _: &[&Type], _: &Type) -> Result<(), MistakeKind> {
+    Ok(())
 }
 
 pub(crate) fn close<T>(_: Arc<T>) {}

@@ -22,7 +22,7 @@ mod tests;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-pub(crate) use compile::{KernelFault, Kernels, check_own};
+pub(crate) use compile::{Kernels, check_own};
 #[cfg(test)]
 use counts::GpuCounts;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::split::{PartOf, SideTargets, Steps};
 use crate::base::units::{bytes, seconds};
-use crate::cost::{Backend, Placement, Residence, Route, RouteTimes};
+use crate::cost::{Backend, Placement, Residence, RouteTimes};
 use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Placed, Planned, Stage};
@@ -68,9 +68,9 @@ impl fmt::Display for Reason {
         match self {
             Self::Faster => f.write_str("no slower here"),
             Self::Measured(seen) => {
-                let time =
-                    |(way, nanos): (Route, u64)| format!("{way} {}", seconds(nanos as f64 * 1e-9));
-                let times: Vec<String> = seen.times().map(time).collect();
+                let times = seen.times().map(|(route, nanos)| (route, nanos as f64 * 1e-9));
+                let times: Vec<String> =
+                    times.map(|(route, taken)| format!("{route} {}", seconds(taken))).collect();
                 write!(f, "measured: {}", times.join(", "))
             }
             Self::Trial => f.write_str("on trial"),

@@ -13,14 +13,8 @@ use crate::base::dtype::DType;
 use crate::base::lru::Lru;
 use crate::base::process::caught;
 use crate::base::sync::Mutex;
+use crate::error::MistakeKind;
 use crate::ops::{OwnKernel, Type};
-
-/// A fault of a kernel, with the line of its source if one is to blame, counted from 1.
-#[derive(Clone, Debug)]
-pub(crate) struct KernelFault {
-    pub line: Option<u32>,
-    pub what: String,
-}
 
 /// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element
 /// types and sizes.
@@ -28,20 +22,22 @@ pub(crate) fn check(
     kernel: &OwnKernel,
     inputs: &[&Type],
     result: &Type,
-) -> Result<(), KernelFault> {
+) -> Result<(), MistakeKind> {
     let OwnKernel { source, entry, .. } = kernel;
     let module = known(source);
-    let module = module.as_ref().as_ref().map_err(KernelFault::clone)?;
+    let module = module.as_ref().as_ref().map_err(MistakeKind::clone)?;
     module.entry(entry)?.check()?;
     for variable in &module.variables {
-        variable.check(inputs, result).map_err(|what| KernelFault { line: variable.line, what })?;
+        variable
+            .check(inputs, result)
+            .map_err(|what| MistakeKind::Kernel { line: variable.line, what })?;
     }
     let at = inputs.len();
     if module.variables.iter().any(|variable| variable.binding as usize == at) {
         return Ok(());
     }
     let what = format!("it declares no `var<storage, read_write>` for the result, binding {at}");
-    Err(KernelFault { line: None, what })
+    Err(MistakeKind::Kernel { line: None, what })
 }
 
 /// The workgroup memory that the function `entry` of a valid `source` takes.
@@ -58,7 +54,7 @@ const MODULES: usize = 64;
 static KNOWN: LazyLock<Mutex<Lru<Arc<str>, Arc<Parsed>>>> =
     LazyLock::new(|| Mutex::new(Lru::new(MODULES)));
 
-type Parsed = Result<Module, KernelFault>;
+type Parsed = Result<Module, MistakeKind>;
 
 /// The declarations of `source`, parsed if it is new.
 fn known(source: &Arc<str>) -> Arc<Parsed> {
@@ -67,7 +63,8 @@ fn known(source: &Arc<str>) -> Arc<Parsed> {
         return Arc::clone(module);
     }
     let parsed = caught(|| Module::parse(source));
-    let parsed = Arc::new(parsed.unwrap_or_else(|what| Err(KernelFault { line: None, what })));
+    let parsed =
+        Arc::new(parsed.unwrap_or_else(|what| Err(MistakeKind::Kernel { line: None, what })));
     let _forgotten = modules().insert(Arc::clone(source), Arc::clone(&parsed));
     parsed
 }
@@ -108,16 +105,16 @@ struct Array {
 
 impl Module {
     /// The module, if some device might take it.
-    fn parse(source: &str) -> Result<Self, KernelFault> {
+    fn parse(source: &str) -> Result<Self, MistakeKind> {
         depth::check(source)?;
         let module = naga::front::wgsl::parse_str(source).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
-            KernelFault { line, what: error.message().to_owned() }
+            MistakeKind::Kernel { line, what: error.message().to_owned() }
         })?;
         let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
         validator.validate(&module).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
-            KernelFault { line, what: chain(error.as_inner()) }
+            MistakeKind::Kernel { line, what: chain(error.as_inner()) }
         })?;
         let compute = module
             .entry_points
@@ -131,7 +128,7 @@ impl Module {
         Ok(Self { entries: compute.collect(), variables: variables.collect() })
     }
 
-    fn entry(&self, name: &str) -> Result<&Entry, KernelFault> {
+    fn entry(&self, name: &str) -> Result<&Entry, MistakeKind> {
         self.entries.iter().find(|entry| entry.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.entries.iter().map(|entry| &*entry.name).collect();
             let there = match &names[..] {
@@ -142,7 +139,7 @@ impl Module {
                 }
             };
             let what = format!("there is no `@compute` function `{name}`: {there}");
-            KernelFault { line: None, what }
+            MistakeKind::Kernel { line: None, what }
         })
     }
 }
@@ -172,10 +169,10 @@ impl Entry {
         Self { name: name.to_owned(), workgroup_bytes: bytes.sum(), open }
     }
 
-    fn check(&self) -> Result<(), KernelFault> {
+    fn check(&self) -> Result<(), MistakeKind> {
         let Some((line, name)) = &self.open else { return Ok(()) };
         let what = format!("the override `{name}` has no value; write one in the source");
-        Err(KernelFault { line: *line, what })
+        Err(MistakeKind::Kernel { line: *line, what })
     }
 }
 

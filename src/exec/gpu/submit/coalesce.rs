@@ -116,7 +116,7 @@ impl Coalescer {
             return Vec::new();
         }
         let due = self.change(|queue| queue.has_room().then(|| queue.take()).flatten());
-        due.map_or_else(Vec::new, |runs| self.submit(runs))
+        due.map_or_else(Vec::new, |runs| self.submit_together(runs))
     }
 
     /// The submission that pending runs wait for, if there are any.
@@ -156,7 +156,7 @@ impl Coalescer {
 
     /// Submits `runs` as one. If that is refused, submits each alone, so that only bad runs fail. Returns those that are
     /// in flight then, in their order.
-    pub fn submit(&self, runs: Vec<PendingRun>) -> Vec<Arc<Completion>> {
+    pub fn submit_together(&self, runs: Vec<PendingRun>) -> Vec<Arc<Completion>> {
         // A panic would leave all of them waiting forever.
         let submitted = caught(|| self.record_and_submit(&runs)).unwrap_or_else(|reason| {
             self.driver.health.lose(reason);
@@ -178,7 +178,7 @@ impl Coalescer {
                 });
                 Vec::new()
             }
-            Err(_) => runs.into_iter().flat_map(|run| self.submit(vec![run])).collect(),
+            Err(_) => runs.into_iter().flat_map(|run| self.submit_together(vec![run])).collect(),
         }
     }
 

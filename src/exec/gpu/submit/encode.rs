@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::completion::MappedAfter;
 use super::engine::Engine;
-use super::job::{GpuJob, RunBuffers};
+use super::job::GpuJob;
 use super::readback::{GpuRun, OutputSource, RunOutput};
-use super::record::{BufferCopy, Script};
+use super::record::{BufferCopy, RunBuffers, Script};
 use super::stage::StagedCopy;
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::DeviceError;

@@ -78,7 +78,7 @@ impl Submissions {
     ///
     /// # Errors
     /// If the commands were refused while `doing` something, or the device is lost.
-    pub fn submit(
+    pub fn submit_alone(
         &self,
         doing: impl FnOnce() -> String,
         commands: wgpu::CommandBuffer,
@@ -108,7 +108,7 @@ impl Submissions {
             self.poller.wake();
             return Submitted { completion, receiver, is_left_to_future: false };
         };
-        let mut submitted = self.coalescer.submit(runs);
+        let mut submitted = self.coalescer.submit_together(runs);
         let own = submitted.pop_if(|last| Arc::ptr_eq(last, &completion));
         self.poller.watch(submitted);
         self.poller.wake_if_lost();
@@ -117,7 +117,7 @@ impl Submissions {
 
     fn submit_pending(&self) {
         if let Some(runs) = self.coalescer.take() {
-            self.poller.watch(self.coalescer.submit(runs));
+            self.poller.watch(self.coalescer.submit_together(runs));
             self.poller.wake_if_lost();
         }
     }

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use super::completion::MappedAfter;
-use super::job::{GpuJob, RunBuffers};
+use super::job::GpuJob;
 use super::readback::{GpuRun, OutputSource, RunOutput};
+use super::record::RunBuffers;
 use super::stage::{self, Load};
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};

@@ -95,7 +95,7 @@ impl Engine {
     ) -> Result<(), DeviceError> {
         let held = self.hold(&Permit::default())?;
         let commands = self.commands(&doing, record)?;
-        let submitted = self.submissions.submit(doing, commands, mapped_after, held)?;
+        let submitted = self.submissions.submit_alone(doing, commands, mapped_after, held)?;
         self.submissions.poller.watch([submitted.completion]);
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Engine {
                 encoder.copy_buffer_to_buffer(&lease.buffer, start, &readback.buffer, 0, bytes);
             })?;
             let mapped_after = MappedAfter { staging: None, readback: Some((readback, bytes)) };
-            let submitted = self.submissions.submit(doing, commands, mapped_after, held)?;
+            let submitted = self.submissions.submit_alone(doing, commands, mapped_after, held)?;
             Ok(Fetch { flight: Some(SubmissionFuture::new(self, submitted)), output })
         })
     }

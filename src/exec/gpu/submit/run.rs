@@ -107,7 +107,7 @@ impl Engine {
                 return self.launch_in_waves(job, leased);
             }
             let encoded = self.encode(job, leased)?;
-            stage!(job.timeline, "submit").of(|| self.submit(job, encoded))
+            stage!(job.timeline, "submit").of(|| self.enqueue(job, encoded))
         })
     }
 
@@ -159,7 +159,7 @@ impl Engine {
         Ok(Recorded { commands: encoder.finish(), mapped_after, slots: buffers.into_slots() })
     }
 
-    pub fn submit(self: &Arc<Self>, job: &GpuJob, encoded: Encoded) -> Result<Launched, Error> {
+    pub fn enqueue(self: &Arc<Self>, job: &GpuJob, encoded: Encoded) -> Result<Launched, Error> {
         let Encoded { work, run } = encoded;
         let submitted = match work {
             Work::Nothing => None,
@@ -168,7 +168,7 @@ impl Engine {
                 let Recorded { commands, mapped_after, slots } = recorded;
                 let held = self.hold(&job.permit)?;
                 let doing = || job.kernels.doing();
-                let submitted = self.submissions.submit(doing, commands, mapped_after, held);
+                let submitted = self.submissions.submit_alone(doing, commands, mapped_after, held);
                 Lease::return_all(slots);
                 let submitted = submitted.inspect_err(|_| self.memory.groups.clear())?;
                 job.kernels.note_submission();
@@ -228,7 +228,7 @@ impl Engine {
                 }
                 Ok::<_, DeviceError>(encoder.finish())
             })?;
-            self.submissions.submit(doing, commands, mapped_after, held)
+            self.submissions.submit_alone(doing, commands, mapped_after, held)
         };
         let submitted = stage!(job.timeline, "submit").of(submit);
         let submitted = submitted.inspect_err(|_| self.memory.groups.clear())?;

@@ -6,7 +6,8 @@
 use std::ops::Range;
 
 use super::engine::Engine;
-use super::job::{GpuJob, RunBuffers};
+use super::job::GpuJob;
+use super::record::RunBuffers;
 use crate::base::trace::stage;
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};

@@ -57,7 +57,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
         if stage == "encoded" {
             gpu.destroy();
         }
-        let Launched { flight, mut run } = match gpu.submit(&job, encoded) {
+        let Launched { flight, mut run } = match gpu.enqueue(&job, encoded) {
             Ok(submitted) => submitted,
             Err(error) => {
                 lost(error);
@@ -256,7 +256,7 @@ async fn who_is_woken_by_a_loss_may_call_the_poller_at_once() {
     let _busy = gpu.submissions.coalescer.hold();
     let job = adder_job(&adder(&gpu, 100, 1), &[1; 100]);
     let prepared = gpu.encode_here(&job).unwrap();
-    let mut landing = Box::pin(gpu.submit(&job, prepared).unwrap().flight.unwrap().land());
+    let mut landing = Box::pin(gpu.enqueue(&job, prepared).unwrap().flight.unwrap().land());
     assert!(landing.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     assert_eq!(gpu.submissions.coalescer.pending(), 1);
     gpu.destroy();

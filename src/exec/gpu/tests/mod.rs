@@ -165,7 +165,7 @@ impl Engine {
     /// Submits a run from this thread, which may allocate.
     fn launch_here(self: &Arc<Self>, job: &GpuJob) -> Result<Launched, Error> {
         let encoded = self.encode_here(job)?;
-        self.submit(job, encoded)
+        self.enqueue(job, encoded)
     }
 
     /// Encodes a run on this thread, which may allocate.

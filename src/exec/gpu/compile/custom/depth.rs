@@ -5,7 +5,7 @@
 
 use std::mem;
 
-use super::KernelFault;
+use crate::error::MistakeKind;
 
 /// Characters of operators that an expression and those around it may chain: naga takes twice as many
 /// on the stack of a thread, without optimisation.
@@ -14,7 +14,7 @@ const MOST_OPERATORS: usize = 1000;
 const MOST_BRANCHES: usize = 200;
 
 /// Checks that naga can follow `source`, whether it is valid or not.
-pub(super) fn check(source: &str) -> Result<(), KernelFault> {
+pub(super) fn check(source: &str) -> Result<(), MistakeKind> {
     let mut depth = Depth::default();
     let mut rest = source;
     while let Some(first) = rest.chars().next() {
@@ -30,7 +30,7 @@ pub(super) fn check(source: &str) -> Result<(), KernelFault> {
         rest = &rest[length..];
         depth.check().map_err(|what| {
             let lines = source[..source.len() - rest.len()].matches('\n').count();
-            KernelFault { line: u32::try_from(lines + 1).ok(), what }
+            MistakeKind::Kernel { line: u32::try_from(lines + 1).ok(), what }
         })?;
     }
     Ok(())
@@ -179,10 +179,11 @@ mod tests {
     fn is_refused(body: &str) -> bool {
         match check(&function(body)) {
             Ok(()) => false,
-            Err(KernelFault { line, .. }) => {
+            Err(MistakeKind::Kernel { line, .. }) => {
                 assert_eq!(line, Some(3), "{body:.80}");
                 true
             }
+            Err(other) => panic!("{other}"),
         }
     }
 
