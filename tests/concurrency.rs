@@ -275,7 +275,7 @@ fn what_tasks_share_and_move_is_send() {
     shared::<GpuCommandBatch>();
     shared::<BufferId<f32>>();
     shared::<onetrip::Resident<f32>>();
-    shared::<onetrip::Error>();
+    shared::<Error>();
     let b = GpuCommandBatch::new(&Device::cpu());
     drop(sent(b.execute()));
     drop(sent(Device::gpu()));
