@@ -98,8 +98,7 @@ impl Device {
         debug_assert_eq!(wanted.graph.verify(), Ok(()));
         let placed = self.place(wanted, &targets, route)?;
         let is_bound_by_data = self.is_bound_by_data(wanted, &placed);
-        let mut prepared = Prepared::new(wanted.graph, placed, route, &targets);
-        prepared.is_bound_by_data = is_bound_by_data;
+        let prepared = Prepared::new(wanted.graph, placed, route, is_bound_by_data, &targets);
         let prepared = Arc::new(prepared);
         let _forgotten = self.0.plans.plans.lock().insert(key, Arc::clone(&prepared));
         Ok((prepared, false))

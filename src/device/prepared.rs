@@ -77,6 +77,7 @@ impl Prepared {
         graph: &Graph,
         placed: Placed,
         asked: Option<Route>,
+        is_bound_by_data: bool,
         targets: &Targets,
     ) -> Self {
         let (was_chosen, seconds) = (placed.was_chosen(), placed.seconds());
@@ -92,7 +93,7 @@ impl Prepared {
             outputs: graph.outputs(),
             was_chosen,
             seconds,
-            is_bound_by_data: false,
+            is_bound_by_data,
             routes,
             asked,
             revision: targets.revision,

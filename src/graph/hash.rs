@@ -127,7 +127,7 @@ mod tests {
                 b.download(y.scale(2.0));
                 y.sum(1);
             }),
-            hash(|b| _ = b.download(x(b).scale(2.0).sum(1))),
+            hash(|b| b.download(x(b).scale(2.0).sum(1))),
             hash(|b| _ = b.keep(x(b).scale(2.0).sum(1))),
             hash(|b| {
                 let (y, z) = (x(b), x(b));

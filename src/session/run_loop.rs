@@ -126,7 +126,7 @@ impl RunLoop<'_> {
             match compiled {
                 Ok(()) => return Ok(()),
                 Err(error) => {
-                    recover_for_repeat(device, error.into(), &mut stats.recoveries).await?
+                    recover_for_repeat(device, error.into(), &mut stats.recoveries).await?;
                 }
             }
             self.timeline.forget();
