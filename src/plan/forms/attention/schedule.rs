@@ -241,7 +241,7 @@ fn strips(form: &AttentionSizes, limits: &Limits) -> Option<AttentionSchedule> {
         rows,
         each: 1,
         keys: 4 * AttentionSchedule::STRIP_THREADS / (lanes * rows),
-        columns: each(out) * lanes,
+        columns: each(out.max(1)) * lanes,
         parts: 1,
     })
 }
@@ -270,7 +270,7 @@ mod tests {
         for least in [4, 8, 16, 32, 64, 128] {
             for (queries, width) in (0..10).flat_map(|queries| widths.map(|width| (queries, width)))
             {
-                for out in [1, width, 100] {
+                for out in [0, 1, width, 100] {
                     let schedule = schedule(&attention(queries, width, out), &limits(least));
                     let AttentionLayout::Strips { lanes } = schedule.layout else { continue };
                     let case = format!("{least} {queries} {width} {out}: {schedule:?}");
@@ -279,7 +279,7 @@ mod tests {
                     assert!(threads <= AttentionSchedule::STRIP_THREADS, "{case}");
                     let groups = AttentionSchedule::STRIP_THREADS / threads;
                     assert_eq!(schedule.keys, 4 * groups, "{case}");
-                    assert!(schedule.columns >= out, "{case}");
+                    assert!(schedule.columns >= out.max(1), "{case}");
                     assert!((schedule.parts - 1) * schedule.part(KEYS) < KEYS, "{case}");
                     count += 1;
                 }
