@@ -154,7 +154,8 @@ impl GpuCommandBatch {
     /// value is not, where an element has 32 bits.
     ///
     /// # Errors
-    /// [`DataError`] if `id` is not an upload of this batch, or the data does not fill its shape.
+    /// [`DataError`] if `id` is not an upload of this batch, the data does not fill its shape, or a call of
+    /// [`write_with`](Self::write_with) is changing it.
     pub fn write<'a, T: Element>(
         &self,
         id: impl Into<BufferId<T>>,

@@ -93,7 +93,7 @@ impl DeviceBuilder {
     /// memory that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run
     /// that could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget), for a program when it is
     /// compiled. Residents, and results of finished runs, do not count. Without a budget no run waits for another.
-    /// Where the side is not named, a graph goes to the side on which it fits the budget.
+    /// A graph goes to the side on which it fits the budget, unless a side is named.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
