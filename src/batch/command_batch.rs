@@ -1,18 +1,35 @@
 //! Questions to a batch and requests for its results.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{BufferId, GpuCommandBatch, Values};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
+use crate::base::sync::Mutex;
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{MistakeKind, Result};
 use crate::plan::Explanation;
-use crate::record::{Recorded, UntypedId, elsewhere};
+use crate::record::{Recorded, Recorder, UntypedId, elsewhere};
 use crate::session::RunStats;
 
+static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
+
 impl GpuCommandBatch {
+    /// An empty batch for `device`.
+    #[must_use]
+    pub fn new(device: &Device) -> Self {
+        let brand = NEXT_BRAND.fetch_add(1, Ordering::Relaxed);
+        Self {
+            device: device.clone(),
+            brand,
+            recorder: Mutex::new(Recorder::new(device, brand)),
+            last: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// The device that the batch runs on.
     #[must_use]
     pub fn device(&self) -> &Device {

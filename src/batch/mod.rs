@@ -44,7 +44,6 @@ pub use crate::session::RunStats;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::run::LastRun;
 use crate::base::sync::Mutex;
@@ -101,23 +100,6 @@ pub struct GpuCommandBatch {
     last: Mutex<LastRun>,
     /// Held by the run under way.
     turn: tokio::sync::Mutex<()>,
-}
-
-static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
-
-impl GpuCommandBatch {
-    /// An empty batch for `device`.
-    #[must_use]
-    pub fn new(device: &Device) -> Self {
-        let brand = NEXT_BRAND.fetch_add(1, Ordering::Relaxed);
-        Self {
-            device: device.clone(),
-            brand,
-            recorder: Mutex::new(Recorder::new(device, brand)),
-            last: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
-        }
-    }
 }
 
 impl Drop for GpuCommandBatch {
