@@ -10,7 +10,7 @@ use crate::codegen::Dispatch;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::Driver;
-use crate::exec::gpu::memory::{DeviceMemory, Kind, Lease};
+use crate::exec::gpu::memory::{DeviceMemory, Kind, Lease, NextRun};
 
 /// The compiled dispatches of a plan.
 pub(crate) struct Kernels {
@@ -18,6 +18,7 @@ pub(crate) struct Kernels {
     /// One for each dispatch.
     pub pipelines: Vec<Arc<Pipeline>>,
     pub params: Option<Params>,
+    pub next_run: Arc<NextRun>,
     /// Nanoseconds until the future of the last run that shared no submission saw its end; 0 before the first.
     last_run: AtomicU64,
     /// Pipelines compiled for these kernels.
@@ -54,8 +55,8 @@ impl Kernels {
             let block = memory.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
             Some(Params { words, offsets, block, is_there: AtomicBool::new(false) })
         };
-        let last_run = AtomicU64::new(0);
-        Ok(Self { dispatches, pipelines, params, last_run, compiled, hits })
+        let (next_run, last_run) = (Arc::default(), AtomicU64::new(0));
+        Ok(Self { dispatches, pipelines, params, next_run, last_run, compiled, hits })
     }
 
     /// The activity that an error names.

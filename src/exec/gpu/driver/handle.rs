@@ -15,7 +15,7 @@ macro_rules! proven {
     ($($object:ident)*) => { $(impl Proven for wgpu::$object {})* };
 }
 proven!(Device Queue Buffer BindGroup BindGroupLayout PipelineLayout ComputePipeline QuerySet);
-proven!(PipelineCache BufferView);
+proven!(PipelineCache BufferView CommandBuffer);
 
 // SAFETY: a handle is its object, and a `Proven` object is `Send`.
 unsafe impl<T: Proven> Send for WgpuHandle<T> {}
@@ -25,6 +25,12 @@ unsafe impl<T: Proven> Sync for WgpuHandle<T> {}
 impl<T> From<T> for WgpuHandle<T> {
     fn from(object: T) -> Self {
         Self(object)
+    }
+}
+
+impl<T> WgpuHandle<T> {
+    pub fn into_inner(self) -> T {
+        self.0
     }
 }
 

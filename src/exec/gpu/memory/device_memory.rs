@@ -8,17 +8,19 @@ use smallvec::SmallVec;
 use super::bind_groups::{self, BindGroups};
 use super::buffer::DeviceBuffer;
 use super::convert::DeviceFormat;
+use super::next_run::NextRuns;
 use super::pool::{BufferPool, Class, Kind, Lease};
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::{self, Driver, WgpuHandle};
 
-/// The pool and the bind groups of one device.
+/// The pool, the bind groups and the recorded commands of one device.
 pub(crate) struct DeviceMemory {
     driver: Arc<Driver>,
     pub pool: Arc<BufferPool>,
     pub groups: BindGroups,
+    pub next_runs: NextRuns,
 }
 
 /// A block for each of some classes, where one was idle.
@@ -27,7 +29,7 @@ pub(crate) type IdleLeases = SmallVec<[Option<Lease>; 8]>;
 impl DeviceMemory {
     pub fn new(driver: Arc<Driver>) -> Self {
         let pool = BufferPool::new(Arc::clone(&driver.health));
-        Self { driver, pool, groups: BindGroups::default() }
+        Self { driver, pool, groups: BindGroups::default(), next_runs: NextRuns::default() }
     }
 
     /// The class of buffers for `bytes`.
@@ -119,7 +121,11 @@ impl DeviceMemory {
     /// The bind groups of freed blocks, which keep the memory of these alive.
     fn groups_of_freed(&self) -> Vec<WgpuHandle<wgpu::BindGroup>> {
         let freed = self.pool.freed();
-        if freed.is_empty() { Vec::new() } else { self.groups.forget(&freed) }
+        if freed.is_empty() {
+            return Vec::new();
+        }
+        self.next_runs.forget(&freed);
+        self.groups.forget(&freed)
     }
 }
 

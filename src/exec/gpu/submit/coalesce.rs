@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 #[cfg(test)]
 use super::completion::SubmissionPermit;
 use super::completion::{Completion, CompletionResult};
-use super::record::{Script, record};
+use super::record::{Commands, Script, recorded_now, take_or_record};
 use crate::base::process::caught;
 use crate::base::sync::Mutex;
 use crate::base::trace::event;
@@ -185,11 +185,14 @@ impl Coalescer {
     fn record_and_submit(&self, runs: &[PendingRun]) -> Result<wgpu::SubmissionIndex, DeviceError> {
         let doing = || runs.first().map_or_else(String::new, |run| run.script.kernels.doing());
         self.driver.lasting(doing, |calls: &Calls<'_>| {
-            let mut encoder = calls.encoder();
-            let scripts: SmallVec<[&Script; MOST_RUNS]> =
-                runs.iter().map(|run| &run.script).collect();
-            record(&mut encoder, &scripts, None);
-            calls.submit(encoder.finish())
+            let commands = if let [run] = runs {
+                take_or_record(calls, &run.script)
+            } else {
+                let runs: SmallVec<[Commands<'_>; MOST_RUNS]> =
+                    runs.iter().map(|run| run.script.commands()).collect();
+                recorded_now(calls, &runs)
+            };
+            calls.submit(commands)
         })
     }
 

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::completion::MappedAfter;
 use super::engine::Engine;
 use super::job::GpuJob;
 use super::readback::{GpuRun, OutputSource, RunOutput};
-use super::record::{BufferCopy, RunBuffers, Script};
+use super::record::{RunBuffers, Script};
 use super::stage::StagedCopy;
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::DeviceError;
 use crate::exec::gpu::compile::{Kernels, Pipeline};
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::{Calls, WgpuHandle};
-use crate::exec::gpu::memory::{Block, Bound, Lease};
+use crate::exec::gpu::memory::{Block, Bound, BufferCopy, CommandList, Lease};
 
 pub(crate) struct Encode<'a> {
     pub engine: &'a Engine,
@@ -31,6 +33,7 @@ impl Encode<'_> {
         copies: Vec<StagedCopy>,
     ) -> Result<Script, DeviceError> {
         let groups = self.groups(calls, &mut run.counts)?;
+        let filled: SmallVec<[u64; 8]> = copies.iter().map(|copy| copy.to.id).collect();
         let up = up(mapped_after.staging.as_ref(), copies);
         let down = match &mapped_after.readback {
             None => Vec::new(),
@@ -41,7 +44,12 @@ impl Encode<'_> {
         };
         let Self { job, buffers, .. } = self;
         let kernels = Arc::clone(&job.kernels);
-        Ok(Script { kernels, groups, up, down, buffers, mapped_after })
+        let failures = buffers.failures.as_ref().map(|failures| failures.buffer.clone());
+        let residents = buffers.residents.iter().map(|resident| &resident.lease);
+        let leases = buffers.leases().chain(residents).chain(mapped_after.leases());
+        let blocks = leases.map(|lease| lease.id).chain(filled).collect();
+        let list = Arc::new(CommandList { groups, up, down, failures, blocks });
+        Ok(Script { kernels, list, buffers, mapped_after })
     }
 
     fn groups(
@@ -109,7 +117,7 @@ pub(crate) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Buffer
     let Some(staging) = staging else { return Vec::new() };
     let transfer = |StagedCopy { from, to }: StagedCopy| BufferCopy {
         from: (staging.buffer.clone(), from.start),
-        to: (to, 0),
+        to: (to.buffer, 0),
         bytes: from.end - from.start,
     };
     copies.into_iter().map(transfer).collect()

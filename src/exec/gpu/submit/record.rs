@@ -8,25 +8,9 @@ use super::job::GpuJob;
 use super::stamps::{Mark, Stamps};
 use crate::error::DeviceError;
 use crate::exec::gpu::compile::{Kernels, Pipeline};
-use crate::exec::gpu::driver::WgpuHandle;
-use crate::exec::gpu::memory::{Block, DeviceBuffer, Lease};
+use crate::exec::gpu::driver::Calls;
+use crate::exec::gpu::memory::{Block, BufferCopy, CommandList, DeviceBuffer, Lease};
 use crate::plan::Home;
-
-/// A copy, perhaps of no bytes. Each buffer comes with the byte to start at.
-pub(crate) struct BufferCopy {
-    pub from: (WgpuHandle<wgpu::Buffer>, u64),
-    pub to: (WgpuHandle<wgpu::Buffer>, u64),
-    pub bytes: u64,
-}
-
-impl BufferCopy {
-    pub fn record(&self, encoder: &mut wgpu::CommandEncoder) {
-        let Self { from: (from, from_start), to: (to, to_start), bytes } = self;
-        if *bytes > 0 {
-            encoder.copy_buffer_to_buffer(from, *from_start, to, *to_start, *bytes);
-        }
-    }
-}
 
 /// The buffers that the kernels of one run bind.
 pub(crate) struct RunBuffers {
@@ -73,12 +57,9 @@ impl RunBuffers {
 /// The commands of one run, with the buffers that must exist until it is submitted.
 pub(crate) struct Script {
     pub kernels: Arc<Kernels>,
-    /// One for each dispatch.
-    pub groups: Vec<WgpuHandle<wgpu::BindGroup>>,
-    pub up: Vec<BufferCopy>,
-    pub down: Vec<BufferCopy>,
+    pub list: Arc<CommandList>,
     pub buffers: RunBuffers,
-    /// The unmapped source of `up`, and the destination of `down`.
+    /// The unmapped source of the copies up, and the destination of those down.
     pub mapped_after: MappedAfter,
 }
 
@@ -88,9 +69,22 @@ impl Script {
         self.buffers.leases().chain(self.mapped_after.leases())
     }
 
+    pub fn commands(&self) -> Commands<'_> {
+        Commands { kernels: &self.kernels, list: &self.list }
+    }
+}
+
+/// The commands of one run.
+#[derive(Clone, Copy)]
+pub(crate) struct Commands<'a> {
+    pub kernels: &'a Kernels,
+    pub list: &'a CommandList,
+}
+
+impl<'a> Commands<'a> {
     /// Records a part of the run: the copies `up`, then the dispatches of `range` that exist.
     pub fn record_part(
-        &self,
+        self,
         encoder: &mut wgpu::CommandEncoder,
         up: &[BufferCopy],
         range: Range<usize>,
@@ -104,30 +98,31 @@ impl Script {
         self.dispatch(&mut encoder.begin_compute_pass(&descriptor), range, &mut None);
     }
 
-    pub fn record_down(&self, encoder: &mut wgpu::CommandEncoder) {
-        self.down.iter().for_each(|copy| copy.record(encoder));
+    pub fn record_down(self, encoder: &mut wgpu::CommandEncoder) {
+        self.list.down.iter().for_each(|copy| copy.record(encoder));
     }
 
-    fn upload(&self, encoder: &mut wgpu::CommandEncoder) {
-        self.up.iter().for_each(|copy| copy.record(encoder));
+    fn upload(self, encoder: &mut wgpu::CommandEncoder) {
+        self.list.up.iter().for_each(|copy| copy.record(encoder));
         self.clear_failures(encoder);
     }
 
-    fn clear_failures(&self, encoder: &mut wgpu::CommandEncoder) {
-        if let Some(failures) = &self.buffers.failures {
-            encoder.clear_buffer(&failures.buffer, 0, None);
+    fn clear_failures(self, encoder: &mut wgpu::CommandEncoder) {
+        if let Some(failures) = &self.list.failures {
+            encoder.clear_buffer(failures, 0, None);
         }
     }
 
     /// Records the dispatches of `range` that exist.
-    fn dispatch<'a>(
-        &'a self,
+    fn dispatch(
+        self,
         pass: &mut wgpu::ComputePass<'_>,
         range: Range<usize>,
         bound: &mut Option<&'a Arc<Pipeline>>,
     ) {
-        let Kernels { dispatches, pipelines, params, .. } = &*self.kernels;
-        for at in range.start..range.end.min(self.groups.len()) {
+        let Kernels { dispatches, pipelines, params, .. } = self.kernels;
+        let groups = &self.list.groups;
+        for at in range.start..range.end.min(groups.len()) {
             let (dispatch, pipeline) = (&dispatches[at], &pipelines[at]);
             if !bound.is_some_and(|bound| Arc::ptr_eq(bound, pipeline)) {
                 pass.set_pipeline(pipeline.raw());
@@ -135,14 +130,27 @@ impl Script {
             }
             let offset = params.as_ref().filter(|_| dispatch.own.is_none());
             let offset = offset.map(|params| params.offsets[at]);
-            pass.set_bind_group(0, &*self.groups[at], offset.as_slice());
+            pass.set_bind_group(0, &*groups[at], offset.as_slice());
             let [x, y, z] = dispatch.groups;
             pass.dispatch_workgroups(x, y, z);
         }
     }
 }
 
-/// Records `scripts`, none of which may write what another one reads or writes: first all copies up, in the end all
+/// The commands of a run that is submitted alone: those recorded before it came, or new ones.
+pub(crate) fn take_or_record(calls: &Calls<'_>, script: &Script) -> wgpu::CommandBuffer {
+    let recorded = script.kernels.next_run.take(&script.list);
+    recorded.unwrap_or_else(|| recorded_now(calls, &[script.commands()]))
+}
+
+/// As [`record`], in an encoder of their own.
+pub(crate) fn recorded_now(calls: &Calls<'_>, runs: &[Commands<'_>]) -> wgpu::CommandBuffer {
+    let mut encoder = calls.encoder();
+    record(&mut encoder, runs, None);
+    encoder.finish()
+}
+
+/// Records `runs`, none of which may write what another one reads or writes: first all copies up, in the end all
 /// copies down.
 ///
 /// One run has one compute pass, or one pass a dispatch if times are wanted. Several runs share passes: one pass has the
@@ -150,7 +158,7 @@ impl Script {
 /// a pass changes the use of a buffer, but a pass changes the uses of all its buffers at its beginning.
 pub(crate) fn record(
     encoder: &mut wgpu::CommandEncoder,
-    scripts: &[&Script],
+    runs: &[Commands<'_>],
     stamps: Option<&Stamps>,
 ) {
     let mark = |encoder: &mut _, mark| {
@@ -159,10 +167,10 @@ pub(crate) fn record(
         }
     };
     mark(encoder, Mark::Begin);
-    scripts.iter().for_each(|script| script.upload(encoder));
+    runs.iter().for_each(|run| run.upload(encoder));
     mark(encoder, Mark::Uploaded);
-    let levels = scripts.iter().map(|script| script.groups.len()).max().unwrap_or(0);
-    let each = if stamps.is_some() || scripts.len() > 1 { 1 } else { levels.max(1) };
+    let levels = runs.iter().map(|run| run.list.groups.len()).max().unwrap_or(0);
+    let each = if stamps.is_some() || runs.len() > 1 { 1 } else { levels.max(1) };
     for start in (0..levels).step_by(each) {
         let descriptor = wgpu::ComputePassDescriptor {
             label: Some("onetrip"),
@@ -170,11 +178,11 @@ pub(crate) fn record(
         };
         let mut pass = encoder.begin_compute_pass(&descriptor);
         let mut bound = None;
-        for script in scripts {
-            script.dispatch(&mut pass, start..start + each, &mut bound);
+        for run in runs {
+            run.dispatch(&mut pass, start..start + each, &mut bound);
         }
     }
     mark(encoder, Mark::Computed);
-    scripts.iter().for_each(|script| script.record_down(encoder));
+    runs.iter().for_each(|run| run.record_down(encoder));
     mark(encoder, Mark::End);
 }

@@ -7,7 +7,6 @@ use super::completion::MappedAfter;
 use super::engine::Engine;
 use super::flight::SubmissionFuture;
 use super::readback::{Download, OutputSource, RunOutput};
-use super::record::BufferCopy;
 use super::stage::StagedUploads;
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
@@ -15,7 +14,7 @@ use crate::exec::SliceWrite;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::{self, Calls};
-use crate::exec::gpu::memory::{DeviceBuffer, DeviceFormat, Kind};
+use crate::exec::gpu::memory::{BufferCopy, DeviceBuffer, DeviceFormat, Kind};
 
 /// Records `write`, of elements stored as `storage`.
 fn record_write(

@@ -11,7 +11,7 @@ use super::engine::Engine;
 use super::flight::{Launched, SubmissionFuture};
 use super::job::GpuJob;
 use super::readback::GpuRun;
-use super::record::{Script, record};
+use super::record::{Commands, Script, record, recorded_now, take_or_record};
 use super::request::{Leased, Request};
 use super::stage::Load;
 use super::stamps::Stamps;
@@ -21,7 +21,7 @@ use crate::error::{DeviceError, Error};
 use crate::exec::gpu::compile::Kernels;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::{self, Calls};
-use crate::exec::gpu::memory::{IdleLeases, Lease};
+use crate::exec::gpu::memory::{CommandList, IdleLeases, Lease};
 use crate::exec::memory::LARGE;
 use crate::exec::threads::off_thread;
 use crate::plan::Wave;
@@ -45,6 +45,7 @@ struct Recorded {
     commands: wgpu::CommandBuffer,
     mapped_after: MappedAfter,
     slots: Vec<Lease>,
+    list: Arc<CommandList>,
 }
 
 impl Launched {
@@ -150,33 +151,59 @@ impl Engine {
         let dispatches = job.kernels.dispatches.len();
         let timed = job.timeline.is_kept();
         let stamps = if timed { Stamps::new(&self.driver, dispatches)? } else { None };
-        let mut encoder = calls.encoder();
-        record(&mut encoder, &[&script], stamps.as_ref());
-        if let Some(stamps) = stamps {
+        let commands = if let Some(stamps) = stamps {
+            let mut encoder = calls.encoder();
+            record(&mut encoder, &[script.commands()], Some(&stamps));
             stamps.collect(&mut encoder, &job.timeline);
-        }
-        let Script { mapped_after, buffers, .. } = script;
-        Ok(Recorded { commands: encoder.finish(), mapped_after, slots: buffers.into_slots() })
+            encoder.finish()
+        } else {
+            take_or_record(calls, &script)
+        };
+        let Script { mapped_after, buffers, list, .. } = script;
+        Ok(Recorded { commands, mapped_after, slots: buffers.into_slots(), list })
     }
 
     pub fn enqueue(self: &Arc<Self>, job: &GpuJob, encoded: Encoded) -> Result<Launched, Error> {
         let Encoded { work, run } = encoded;
         let submitted = match work {
             Work::Nothing => None,
-            Work::Script(script) => Some(self.submissions.enter(script, self.hold(&job.permit)?)),
+            Work::Script(script) => {
+                let list = Arc::clone(&script.list);
+                let submitted = self.submissions.enter(script, self.hold(&job.permit)?);
+                if submitted.is_left_to_future && !submitted.completion.is_shared() {
+                    self.record_next(job, list);
+                }
+                Some(submitted)
+            }
             Work::Recorded(recorded) => {
-                let Recorded { commands, mapped_after, slots } = recorded;
+                let Recorded { commands, mapped_after, slots, list } = recorded;
                 let held = self.hold(&job.permit)?;
                 let doing = || job.kernels.doing();
                 let submitted = self.submissions.submit_alone(doing, commands, mapped_after, held);
                 Lease::return_all(slots);
                 let submitted = submitted.inspect_err(|_| self.memory.groups.clear())?;
                 job.kernels.note_submission();
+                self.record_next(job, list);
                 Some(submitted)
             }
         };
         let flight = submitted.map(|submitted| SubmissionFuture::new(self, submitted));
         Ok(Launched { flight, run })
+    }
+
+    /// Records the next run of the kernels of `job`, of which a run of `list` was submitted alone.
+    fn record_next(&self, job: &GpuJob, list: Arc<CommandList>) {
+        let kernels = &*job.kernels;
+        if job.timeline.is_kept() {
+            return;
+        }
+        let Some(list) = self.memory.next_runs.follow(&kernels.next_run, list) else { return };
+        let run = Commands { kernels, list: &list };
+        let record = |calls: &Calls<'_>| Ok::<_, DeviceError>(recorded_now(calls, &[run]));
+        // A refusal is told when the run comes, and records the same.
+        if let Ok(commands) = self.driver.lasting(|| job.kernels.doing(), record) {
+            kernels.next_run.keep(list, commands);
+        }
     }
 
     /// Submits a run in the waves of its plan. The flight of the last one is that of the run.
@@ -221,9 +248,9 @@ impl Engine {
             let mut mapped_after = MappedAfter { staging, readback: None };
             let commands = self.driver.checked(doing, |calls| {
                 let mut encoder = calls.encoder();
-                script.record_part(&mut encoder, &up, wave.dispatches.clone());
+                script.commands().record_part(&mut encoder, &up, wave.dispatches.clone());
                 if is_last {
-                    script.record_down(&mut encoder);
+                    script.commands().record_down(&mut encoder);
                     mapped_after.readback = script.mapped_after.readback.take();
                 }
                 Ok::<_, DeviceError>(encoder.finish())

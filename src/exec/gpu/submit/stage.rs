@@ -12,8 +12,8 @@ use crate::base::trace::stage;
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{self, WgpuHandle};
-use crate::exec::gpu::memory::{DeviceFormat, Kind, Lease};
+use crate::exec::gpu::driver;
+use crate::exec::gpu::memory::{Block, DeviceFormat, Kind, Lease};
 use crate::exec::memory::{LARGE, PART};
 use crate::exec::threads::for_each;
 use crate::plan::{Home, Value, ValueId, Wave};
@@ -102,7 +102,7 @@ pub(crate) fn capacity(job: &GpuJob, load: Load<'_>, limits: &Limits) -> u64 {
 /// A copy from the staging buffer to the start of a block.
 pub(crate) struct StagedCopy {
     pub from: Range<u64>,
-    pub to: WgpuHandle<wgpu::Buffer>,
+    pub to: Block,
 }
 
 /// Host data to be uploaded, with the place of each item in the staging buffer.
@@ -177,13 +177,13 @@ impl Engine {
                 cargo.places.leave_room(bytes.len() as u64);
             } else {
                 let from = cargo.push(DeviceFormat::Same(4), bytes);
-                copies.push(StagedCopy { from, to: params.block.buffer.clone() });
+                copies.push(StagedCopy { from, to: (*params.block).clone() });
             }
         }
         for (value, input, slot) in load.uploads(job) {
             let host = (**job.host_data(value, input)?).as_ref();
             let from = cargo.push(DeviceFormat::of(value.dtype, limits), host);
-            copies.push(StagedCopy { from, to: buffers.slot(slot)?.buffer.clone() });
+            copies.push(StagedCopy { from, to: buffers.slot(slot)?.clone() });
         }
         let upload = stage!(job.timeline, "upload", bytes = cargo.bytes());
         Ok((upload.of(|| self.stage(&cargo, staging, counts))?, copies))

@@ -12,6 +12,7 @@ mod coalesce;
 mod disk;
 mod failures;
 mod losses;
+mod next_run;
 mod runs;
 
 use std::future::poll_fn;
