@@ -1,6 +1,6 @@
 //! The files that are checked, and in place of what they need: `janitor` and `threads`.
 
-#[path = "../../../src/exec/budget.rs"]
+#[path = "../../../src/exec/budget/mod.rs"]
 pub mod budget;
 #[path = "../../../src/exec/host.rs"]
 mod host;

@@ -1,4 +1,4 @@
-//! In place of the crate's `src/exec/threads.rs`, whose threads are rayon's.
+//! In place of the crate's `src/exec/threads/mod.rs`, whose threads are rayon's.
 
 #[path = "../../../src/exec/threads/team.rs"]
 mod team;

@@ -1,7 +1,7 @@
 //! The depth of a source's nesting.
 //!
 //! Quirk of naga: it follows chained operators of an expression, and the branches of an `if`, by recursion without a limit,
-//! and a stack that overflows ends the process. Tests: below, `tests/own_kernels.rs`.
+//! and a stack that overflows ends the process. Tests: below, `tests/own_kernels/main.rs`.
 
 use std::mem;
 

@@ -1,7 +1,7 @@
 //! Data that stays on the device: what is kept is what was computed, whatever kind of value it is.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "residents/parts.rs"]
 mod parts;
 
 use onetrip::{Device, GpuCommandBatch, Resident};

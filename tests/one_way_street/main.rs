@@ -1,7 +1,6 @@
 //! Imports run one way: each room may name those before it, none a later one, and each foreign crate is named only in
 //! its own place.
 
-#[path = "one_way_street/tokens.rs"]
 mod tokens;
 
 use std::fs::DirEntry;

@@ -1,7 +1,7 @@
 //! Kernels of the user's own: what they compute on each side, what is refused, and where.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "own_kernels/refused.rs"]
 mod refused;
 
 use std::sync::{Arc, Mutex};
