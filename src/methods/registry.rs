@@ -54,14 +54,13 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         .map(move |def| info(def.name, "scan", def.accepts, def.doc, around, def.tolerance));
     let families: [&[&[OpInfo]]; 6] = [
         &[rows::ROWS, elementwise::ROWS, reduce::ROWS, linear::ROWS, einsum::ROWS],
-        nn::SEQUENCES,
-        &[loss::ROWS, loss::class::ROWS],
-        nn::IMAGES,
-        &[resize::ROWS, movement::ROWS, indexing::ROWS, indexing::scatter::ROWS],
-        &[indexing::counting::ROWS, indexing::triangle::ROWS, sort::ROWS, random::ROWS],
+        &[nn::attention::ROWS, nn::rotary::ROWS, nn::recurrent::ROWS],
+        &[loss::ROWS, loss::class::ROWS, nn::conv::ROWS, nn::conv_transpose::ROWS],
+        &[nn::pool::ROWS, nn::adaptive::ROWS, nn::norm::ROWS, resize::ROWS, movement::ROWS],
+        &[indexing::ROWS, indexing::scatter::ROWS, indexing::counting::ROWS],
+        &[indexing::triangle::ROWS, sort::ROWS, random::ROWS, nn::dropout::ROWS, create::ROWS],
     ];
-    let rest = [nn::DROPOUT, create::ROWS];
-    let others = families.into_iter().flatten().copied().chain(rest).flatten().copied();
+    let others = families.into_iter().flatten().copied().flatten().copied();
     elementwise.chain(reduce).chain(row).chain(scan).chain(others)
 }
 

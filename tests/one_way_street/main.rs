@@ -1,12 +1,16 @@
 //! Imports run one way: each room may name those before it, none a later one, and each foreign crate is named only in
 //! its own place.
 
+mod circles;
+mod paths;
 mod tokens;
 
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
-use tokens::{Token, end_of_test_item, is, is_name, tokens};
+use circles::circles;
+use paths::{Exports, NamedPath, Source};
+use tokens::{Token, end_of_test_item, tokens};
 
 /// The rooms in the order of the street. Rooms of one row may not name each other.
 const STREET: &[&[&str]] = &[
@@ -125,20 +129,26 @@ const PLACES: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_import_runs_along_the_street() {
+    let sources = sources();
+    assert!(sources.len() > 30);
+    let exports = Exports::of(&sources);
+    let sources = sources.iter().filter(|source| source.file != "lib.rs");
+    let found: Vec<String> = sources.flat_map(|source| offences(source, &exports)).collect();
+    assert!(found.is_empty(), "against the street:\n{}", found.join("\n"));
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let sources = sources();
+    let circles = circles(&sources, &Exports::of(&sources));
+    assert!(circles.is_empty(), "in a circle, or between two: {circles:#?}");
+}
+
+fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut exports = exports("", &read(&root.join("lib.rs")));
-    for (stage, _) in LANES {
-        exports.extend(self::exports(stage, &read(&root.join(stage).join("mod.rs"))));
-    }
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
-    assert!(files.len() > 30, "{files:?}");
-    let found: Vec<String> = files
-        .iter()
-        .filter(|file| *file != "lib.rs")
-        .flat_map(|file| offences(file, &read(&root.join(file)), &exports))
-        .collect();
-    assert!(found.is_empty(), "against the street:\n{}", found.join("\n"));
+    files.iter().map(|file| Source::new(file, &read(&root.join(file)))).collect()
 }
 
 fn read(path: &Path) -> String {
@@ -174,50 +184,33 @@ fn modules_for_tests(tokens: &[Token]) -> Vec<String> {
     declared.map(|item| item[1].text.clone()).collect()
 }
 
-/// Re-exports of a module, and their origins: both as paths below the crate's root.
-fn exports(module: &str, source: &str) -> Vec<(Vec<String>, Vec<String>)> {
-    let below = |name: &String| {
-        let names = [module, name].into_iter().filter(|name| !name.is_empty());
-        names.map(ToString::to_string).collect()
-    };
-    let uses = paths(&tokens(source)).into_iter().map(|(_, path)| path);
-    let uses = uses.filter(|path| path.len() >= 2 && !is_rooted(&path[0]));
-    uses.map(|path| (below(&path[path.len() - 1]), below(&path[0]))).collect()
-}
-
-/// Returns true if a path that starts with `name` is rooted in the crate.
-fn is_rooted(name: &str) -> bool {
-    matches!(name, "crate" | "self" | "super")
-}
-
-/// Imports in the source `file` that run against the street, a line each.
-fn offences(file: &str, source: &str, exports: &[(Vec<String>, Vec<String>)]) -> Vec<String> {
+/// Imports of `source` that run against the street, a line each.
+fn offences(source: &Source, exports: &Exports) -> Vec<String> {
+    let file = &*source.file;
     let mut found = Vec::new();
     let here: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
     let Some(lanes) = lanes(here[0]) else {
         return vec![format!("{file}: `{}` has no place in STREET", here[0])];
     };
-    for (line, path) in paths(&tokens(source)) {
-        let name = &path[0];
+    for NamedPath { line, names, .. } in &source.paths {
+        let name = &names[0];
         if let Some((_, places)) = PLACES.iter().find(|(krate, _)| krate == name) {
             if !places.iter().any(|place| is_in(file, place)) {
                 found.push(format!("{file}:{line}: names the crate `{name}`"));
-            } else if let Some(item) = owned_elsewhere(file, &path) {
+            } else if let Some(item) = owned_elsewhere(file, names) {
                 found.push(format!("{file}:{line}: names `{name}::{item}`"));
             }
             continue;
         }
-        let target = absolute(file, &path);
-        let export = exports.iter().find(|(item, _)| target.starts_with(item));
-        let target = export.map_or(&target, |(_, from)| from);
+        let target = exports.resolved(&source.absolute(names));
         let offence = match (target.first(), target.get(1)) {
-            (Some(stage), Some(part)) if stage == here[0] => lanes
+            (Some(room), Some(part)) if room == here[0] => lanes
                 .filter(|_| here[1] != "mod")
                 .and_then(|lanes| against("LANES", lanes, here[1], part)),
-            (Some(stage), _) => against("STREET", STREET, here[0], stage),
+            (Some(room), _) => against("STREET", STREET, here[0], room),
             (None, _) => None,
         };
-        let offence = offence.or_else(|| against_rooms(&here, target));
+        let offence = offence.or_else(|| against_rooms(&here, &target));
         found.extend(offence.map(|offence| format!("{file}:{line}: {offence}")));
     }
     found
@@ -250,52 +243,6 @@ fn against_rooms(here: &[&str], target: &[String]) -> Option<String> {
     })
 }
 
-/// The files that `file` of `files` names, without itself, the roots of the folders that hold it, and, if it is a root,
-/// the files of its folder: a root declares and re-exports these, and they name its items.
-fn named<'a>(file: &str, source: &str, files: &'a [String]) -> Vec<&'a str> {
-    let is_below =
-        |inner: &str, outer: &str| inner == outer || inner.starts_with(&format!("{outer}::"));
-    let own = module(file);
-    let holder = |target: &[String]| {
-        let target = target.join("::");
-        let holders = files.iter().filter(|other| is_below(&target, &module(other)));
-        holders.max_by_key(|other| module(other).len())
-    };
-    let targets = paths(&tokens(source)).into_iter().map(|(_, path)| absolute(file, &path));
-    let others = targets.filter_map(|target| holder(&target)).map(String::as_str);
-    others
-        .filter(|other| !is_below(&own, &module(other)) && !is_below(&module(other), &own))
-        .collect()
-}
-
-/// The path of a file's module.
-fn module(file: &str) -> String {
-    let file = file.trim_end_matches(".rs");
-    file.strip_suffix("/mod").unwrap_or(file).replace('/', "::")
-}
-
-#[test]
-fn no_files_import_each_other_in_a_circle() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    collect(&root, &root, &mut files);
-    let mut names: Vec<(&str, Vec<&str>)> = files
-        .iter()
-        .map(|file| (file.as_str(), named(file, &read(&root.join(file)), &files)))
-        .collect();
-    assert!(names.iter().any(|(_, named)| !named.is_empty()));
-    // Files that name none of those left are in no circle.
-    loop {
-        let left: Vec<&str> = names.iter().map(|(file, _)| *file).collect();
-        let before = names.len();
-        names.retain(|(_, named)| named.iter().any(|other| left.contains(other)));
-        if names.len() == before {
-            break;
-        }
-    }
-    assert!(names.is_empty(), "in a circle, or naming one: {names:#?}");
-}
-
 /// The street inside of a room, if the room has a place and, in it, a street.
 fn lanes(stage: &str) -> Option<Option<&'static [&'static [&'static str]]>> {
     position(STREET, stage)?;
@@ -320,90 +267,19 @@ fn is_in(file: &str, place: &str) -> bool {
     file.strip_prefix(place).is_some_and(|rest| rest.starts_with(['/', '.']))
 }
 
-/// The names below the crate's root of a path that starts with `crate`, `self` or `super`; none for other paths.
-fn absolute(file: &str, path: &[String]) -> Vec<String> {
-    if !is_rooted(&path[0]) {
-        return Vec::new();
-    }
-    let mut module: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
-    if module.last() == Some(&"mod") {
-        module.pop();
-    }
-    for name in path {
-        match name.as_str() {
-            "crate" => module.clear(),
-            "self" => {}
-            "super" => drop(module.pop()),
-            name => module.push(name),
-        }
-    }
-    module.into_iter().map(ToString::to_string).collect()
-}
-
-/// The paths in a source, those in `use` trees one by one, each with its line; items for tests are left out.
-fn paths(tokens: &[Token]) -> Vec<(u32, Vec<String>)> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        if let Some(end) = end_of_test_item(&tokens[at..]) {
-            at += end;
-            continue;
-        }
-        let joined = at > 0 && matches!(tokens[at - 1].text.as_str(), "::" | ".");
-        let path = is_name(&tokens[at].text) && is(tokens.get(at + 1), "::") && !joined;
-        let imported = is_name(&tokens[at].text) && at > 0 && tokens[at - 1].text == "use";
-        if path || imported {
-            at = tree(tokens, at, &mut Vec::new(), &mut found);
-        } else {
-            at += 1;
-        }
-    }
-    found
-}
-
-/// Reads one path or `use` tree from `at`; the position after it.
-fn tree(
-    tokens: &[Token],
-    mut at: usize,
-    prefix: &mut Vec<String>,
-    found: &mut Vec<(u32, Vec<String>)>,
-) -> usize {
-    let depth = prefix.len();
-    while let Some(token) = tokens.get(at) {
-        if token.text == "{" && !prefix.is_empty() {
-            at += 1;
-            while !is(tokens.get(at), "}") && at < tokens.len() {
-                at = if is(tokens.get(at), ",") { at + 1 } else { tree(tokens, at, prefix, found) };
-            }
-            prefix.truncate(depth);
-            return at + 1;
-        }
-        if is_name(&token.text) {
-            prefix.push(token.text.clone());
-            at += 1;
-        } else if token.text == "*" {
-            at += 1;
-        }
-        if !is(tokens.get(at), "::") {
-            break;
-        }
-        at += 1;
-        let goes_on = |token: &Token| is_name(&token.text) || matches!(&*token.text, "{" | "*");
-        if !tokens.get(at).is_some_and(goes_on) {
-            break; // A turbofish.
-        }
-    }
-    let line = tokens[at.min(tokens.len()) - 1].line;
-    found.push((line, prefix.clone()));
-    prefix.truncate(depth);
-    if is(tokens.get(at), "as") { at + 2 } else { at }
-}
-
 #[test]
 fn the_checker_finds_what_runs_against_the_street() {
-    let mut exports =
-        exports("", "pub use batch::{BufferId, GpuCommandBatch};\npub use base::dtype::DType;\n");
-    exports.extend(self::exports("exec", "pub(crate) use host::HostBuffer;\n"));
+    let exports = Exports::of(&[
+        Source::new(
+            "lib.rs",
+            "pub use batch::{BufferId, GpuCommandBatch};\npub use base::dtype::DType;\n",
+        ),
+        Source::new("batch/mod.rs", ""),
+        Source::new("base/mod.rs", ""),
+        Source::new("exec/mod.rs", "pub(crate) use host::HostBuffer;\n"),
+        Source::new("exec/host.rs", ""),
+    ]);
+    let offences = |file: &str, text: &str| self::offences(&Source::new(file, text), &exports);
     let source = r##"
         //! use crate::batch::Nothing; in a comment
         use crate::base::shape::Shape;
@@ -431,7 +307,7 @@ fn the_checker_finds_what_runs_against_the_street() {
         use petgraph::graph::DiGraph;
         use rayon;
     "##;
-    let found = offences("cost/emit.rs", source, &exports);
+    let found = offences("cost/emit.rs", source);
     assert_eq!(
         found,
         [
@@ -448,23 +324,22 @@ fn the_checker_finds_what_runs_against_the_street() {
     );
     assert_eq!(modules_for_tests(&tokens(source)), ["oracle"]);
     assert_eq!(
-        offences("plan/mod.rs", "use super::device::Device;", &exports),
+        offences("plan/mod.rs", "use super::device::Device;"),
         ["plan/mod.rs:1: `plan` names `device`"]
     );
     assert_eq!(
-        offences("base/shape.rs", "use crate::base::dtype::DType;", &exports),
+        offences("base/shape.rs", "use crate::base::dtype::DType;"),
         ["base/shape.rs:1: `shape` names `dtype`"]
     );
     assert_eq!(
-        offences("exec/gpu_like.rs", "use wgpu::Device;", &exports),
+        offences("exec/gpu_like.rs", "use wgpu::Device;"),
         ["exec/gpu_like.rs:1: names the crate `wgpu`"]
     );
-    assert_eq!(offences("exec/gpu/driver/open.rs", "use wgpu::Device;", &exports), [""; 0]);
+    assert_eq!(offences("exec/gpu/driver/open.rs", "use wgpu::Device;"), [""; 0]);
     assert_eq!(
         offences(
             "exec/gpu/memory/pool.rs",
             "use wgpu::{Buffer, Queue as Q};\nuse wgpu::*;\nuse crate::exec::gpu::{GpuCounts, driver, submit::run};",
-            &exports
         ),
         [
             "exec/gpu/memory/pool.rs:1: names `wgpu::Queue`",
@@ -473,20 +348,16 @@ fn the_checker_finds_what_runs_against_the_street() {
         ]
     );
     assert_eq!(
-        offences("exec/memory.rs", "use super::{threads::share, cpu::Tape, HostBuffer};", &exports),
+        offences("exec/memory.rs", "use super::{threads::share, cpu::Tape, HostBuffer};"),
         ["exec/memory.rs:1: `memory` names `cpu`", "exec/memory.rs:1: `memory` names `host`"]
     );
     assert_eq!(
-        offences(
-            "exec/gpu/submit/run.rs",
-            "use crate::exec::{HostBuffer, cpu::run, other};",
-            &exports
-        ),
+        offences("exec/gpu/submit/run.rs", "use crate::exec::{HostBuffer, cpu::run, other};",),
         [
             "exec/gpu/submit/run.rs:1: `gpu` names `cpu`",
             "exec/gpu/submit/run.rs:1: `other` has no place in LANES"
         ]
     );
-    assert_eq!(offences("exec/mod.rs", "use self::gpu::Gpu;", &exports), [""; 0]);
-    assert_eq!(offences("other.rs", "", &exports), ["other.rs: `other` has no place in STREET"]);
+    assert_eq!(offences("exec/mod.rs", "use self::gpu::Gpu;"), [""; 0]);
+    assert_eq!(offences("other.rs", ""), ["other.rs: `other` has no place in STREET"]);
 }

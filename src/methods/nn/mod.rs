@@ -1,22 +1,22 @@
 //! Layers of networks: windows and convolutions, pooling, normalisations, attention, recurrent layers, dropout.
 
-mod conv;
+pub(super) mod conv;
 
-mod conv_transpose;
+pub(super) mod conv_transpose;
 
-mod pool;
+pub(super) mod pool;
 
-mod adaptive;
+pub(super) mod adaptive;
 
-mod norm;
+pub(super) mod norm;
 
-mod attention;
+pub(super) mod attention;
 
-mod rotary;
+pub(super) mod rotary;
 
-mod recurrent;
+pub(super) mod recurrent;
 
-mod dropout;
+pub(super) mod dropout;
 
 mod window;
 
@@ -27,12 +27,3 @@ pub use pool::{Pool, Pool1d, Pool2d};
 pub use recurrent::{CellWeights, LstmState, Recurrence};
 pub use rotary::Rotary;
 pub(super) use window::unfold;
-
-use crate::methods::OpInfo;
-
-/// The registry's rows of layers over sequences.
-pub(super) const SEQUENCES: &[&[OpInfo]] = &[attention::ROWS, rotary::ROWS, recurrent::ROWS];
-/// The registry's rows of layers over images and their like.
-pub(super) const IMAGES: &[&[OpInfo]] =
-    &[conv::ROWS, conv_transpose::ROWS, pool::ROWS, adaptive::ROWS, norm::ROWS];
-pub(super) const DROPOUT: &[OpInfo] = dropout::ROWS;
