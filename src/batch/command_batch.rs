@@ -116,7 +116,9 @@ impl GpuCommandBatch {
     /// # Errors
     /// Every mistake made while recording, or why the graph cannot be planned for the device.
     pub fn explain(&self) -> Result<Explanation> {
-        self.explanation()
+        let (recorded, version) = self.snapshot().checked()?;
+        let plan = self.last.lock().plan_of(version);
+        recorded.run_loop(&plan).explanation()
     }
 
     /// The recorded graph in Graphviz's language.

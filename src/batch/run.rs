@@ -8,12 +8,9 @@ use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
-use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::error::{ReadError, Result};
-use crate::plan::{Chooser, Explanation};
 use crate::record::{Recorded, Version};
-use crate::residents::locations;
 use crate::session::{HostOrGpuResult, LastPlan, RunResults, RunStats};
 
 /// The last run of a batch.
@@ -53,7 +50,7 @@ impl Snapshot {
 
 impl LastRun {
     /// The plan of the graph of this version, still to be made unless a run of that version was before.
-    fn plan_of(&mut self, version: Version) -> Arc<LastPlan> {
+    pub fn plan_of(&mut self, version: Version) -> Arc<LastPlan> {
         if self.plan.0 != version.graph {
             self.plan = (version.graph, Arc::default());
         }
@@ -114,7 +111,7 @@ impl GpuCommandBatch {
 
     /// The data of all uploads, by position.
     #[cfg(test)]
-    pub(crate) fn uploaded(&self) -> Result<Vec<Arc<crate::exec::HostBuffer>>> {
+    pub(crate) fn uploaded(&self) -> Result<crate::record::Uploads> {
         let recorded = self.recorded();
         recorded.all_given(recorded.uploads.iter().cloned())
     }
@@ -161,41 +158,6 @@ impl GpuCommandBatch {
         let plans = choice.prepared.pieces.iter().map(|piece| &piece.plan);
         let dispatches = plans.flat_map(|plan| self.device.dispatches(plan));
         Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
-    }
-
-    pub(super) fn explanation(&self) -> Result<Explanation> {
-        let (recorded, version) = self.snapshot().checked()?;
-        let plan = self.last.lock().plan_of(version);
-        recorded.explanation(&plan)
-    }
-}
-
-impl Recorded {
-    /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that
-    /// was recorded at other places.
-    pub(super) fn explanation(&self, plan: &LastPlan) -> Result<Explanation> {
-        let Self { device, graph, residents, placement, .. } = self;
-        let residents = locations(graph, residents)?;
-        let targets = device.targets();
-        let runs = self.run_loop(plan);
-        let wanted = runs.wanted(&residents);
-        let (placed, measured) = device.preview(&wanted, &targets)?;
-        let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        let sides: Vec<_> = sides.filter(|target| device.uses(target.backend)).collect();
-        let chooser = match device.placement_now(*placement) {
-            Placement::Auto if measured.is_some() => measured,
-            Placement::Auto if placed.was_chosen() || placed.too_small.is_some() => {
-                Some(Chooser::Times)
-            }
-            // A device of one side has nothing to choose.
-            Placement::Auto if sides.len() < 2 => None,
-            Placement::Auto if graph.needs_gpu() => Some(Chooser::Kernel),
-            Placement::Auto => {
-                residents.iter().any(|residence| residence.is_far()).then_some(Chooser::Data)
-            }
-            placement => Some(Chooser::Asked(placement)),
-        };
-        Ok(Explanation::new(&placed, sides, chooser, &residents))
     }
 }
 

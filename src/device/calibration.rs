@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use super::{Busy, BusyTracker, Device, DeviceInner, GpuSlot};
+use super::{Busy, BusyTracker, Device, DeviceGpu, DeviceInner};
 use crate::base::future::BoxFuture;
 use crate::base::process::caught;
 use crate::base::process::is_forked_child;
@@ -123,7 +123,7 @@ impl DeviceInner {
         Subject {
             cpu: targets.cpu.clone(),
             pool: Arc::clone(&self.pool),
-            gpu: self.gpu_slot.as_ref().map(GpuSlot::opened).zip(targets.gpu.clone()),
+            gpu: self.device_gpu.as_ref().map(DeviceGpu::opened).zip(targets.gpu.clone()),
         }
     }
 

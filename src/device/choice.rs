@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::profile_store::When;
 use super::trials::{SharedTrial, TrialRun};
 use super::{Device, Prepared, Targets};
-use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcome, Trial};
+use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, Trial};
 use crate::error::{PlanError, Result};
-use crate::graph::{Fingerprint, Graph};
+use crate::graph::Graph;
 use crate::ops::{Op, Type};
-use crate::plan::{Chooser, Placed, Planned, Stage, place};
+use crate::plan::{Chooser, Placed, Planned, Stage, Target, place};
 
 /// A graph that is to run.
 #[derive(Clone, Copy)]
@@ -43,7 +42,7 @@ impl PlanChoice {
     }
 
     /// Begins a run's part in a trial, if the graph has an open or decided one.
-    pub fn turn(&self) -> Option<TrialRun> {
+    pub fn begin_trial_run(&self) -> Option<TrialRun> {
         let routes = &self.prepared.routes;
         let shared = self.shared.as_ref().filter(|_| self.learns && routes.len() > 1)?;
         Some(shared.begin(routes))
@@ -101,11 +100,9 @@ impl Device {
         targets: &Targets,
         route: Option<Route>,
     ) -> Result<Placed, PlanError> {
-        let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        let sides = sides.filter(|target| self.uses(target.backend));
         let placement = self.placement_now(wanted.placement);
         let room = self.budget().room();
-        place(wanted.graph, sides, &placement, route, residents, room).map_err(
+        place(wanted.graph, self.sides(targets), &placement, route, residents, room).map_err(
             |error| match error {
                 PlanError::NoSuchSide { side, .. } => {
                     PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }
@@ -134,11 +131,6 @@ impl Device {
             && !wanted.graph.needs_gpu()
     }
 
-    /// Returns whether the profile was measured or given by hand.
-    fn knows_its_figures(&self) -> bool {
-        self.0.by_hand || self.targets().profile().measured
-    }
-
     /// The choice for runs of the `wanted` graph, which is sound, and whether it was planned before.
     pub(crate) fn prepare(&self, wanted: &PlanRequest<'_>) -> Result<(PlanChoice, bool)> {
         let graph = wanted.graph.fingerprint();
@@ -160,7 +152,7 @@ impl Device {
         self.cached_or_planned(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
-    /// The plan of the next run of the `wanted` graph, and its chooser if prediction did not choose it.
+    /// The plan of the next run of the `wanted` graph, and its chooser, if there was anything to choose.
     pub(crate) fn preview(
         &self,
         wanted: &PlanRequest<'_>,
@@ -169,47 +161,39 @@ impl Device {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         let placed = self.place(wanted, targets, trial.kept())?;
-        if self.tries(wanted) {
-            let next = trial.next(&placed.routes);
-            if next != placed.routes[0] {
-                return Ok((self.place(wanted, targets, Some(next))?, Some(Chooser::Trial)));
-            }
+        let placement = self.placement_now(wanted.placement);
+        if placement != Placement::Auto {
+            return Ok((placed, Some(Chooser::Asked(placement))));
+        }
+        let next = trial.next(&placed.routes);
+        if self.tries(wanted) && next != placed.routes[0] {
+            return Ok((self.place(wanted, targets, Some(next))?, Some(Chooser::Trial)));
         }
         let seen = trial.seen();
         let is_measured = trial.kept() == Some(placed.routes[0]) && !seen.is_empty();
-        Ok((placed, is_measured.then_some(Chooser::Measured(seen))))
+        let chooser = if is_measured {
+            Some(Chooser::Measured(seen))
+        } else if placed.was_chosen() || placed.too_small.is_some() {
+            Some(Chooser::Times)
+        } else if !self.has_both_sides() {
+            None
+        } else if wanted.graph.needs_gpu() {
+            Some(Chooser::Kernel)
+        } else {
+            wanted.residents.iter().any(|residence| residence.is_far()).then_some(Chooser::Data)
+        };
+        Ok((placed, chooser))
     }
 
-    /// Returns whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
-    fn tries(&self, wanted: &PlanRequest<'_>) -> bool {
-        !self.0.learns_nothing && self.knows_its_figures() && self.is_free(wanted)
-    }
-
-    /// Returns whether the graph may run on either side: no placement names one, and no run leaves state behind.
-    fn is_free(&self, wanted: &PlanRequest<'_>) -> bool {
-        self.has_both_sides() && wanted.placement == Placement::Auto && !wanted.is_stateful
+    /// The targets of the sides that graphs may run on as things stand.
+    pub(crate) fn sides<'a>(&self, targets: &'a Targets) -> impl Iterator<Item = &'a Target> {
+        let all = [&targets.cpu].into_iter().chain(&targets.gpu);
+        all.filter(|target| self.uses(target.backend))
     }
 
     /// Returns whether both sides of the device can be used now.
-    fn has_both_sides(&self) -> bool {
+    pub(super) fn has_both_sides(&self) -> bool {
         [Backend::Cpu, Backend::Gpu].into_iter().all(|side| self.uses(side))
-    }
-
-    fn shared(&self, wanted: &PlanRequest<'_>, graph: Fingerprint) -> Option<Arc<SharedTrial>> {
-        if self.is_free(wanted) { self.0.profile_store.trials.find(graph) } else { None }
-    }
-
-    /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
-    pub(crate) fn tried(
-        &self,
-        turn: &mut TrialRun,
-        ran: RunOutcome,
-        is_alone: impl FnOnce() -> bool,
-    ) {
-        if let Some(trial) = turn.end(ran, is_alone) {
-            self.0.plans.forget_routes(turn.graph(), trial.kept());
-            self.keep_profile(When::Soon);
-        }
     }
 }
 

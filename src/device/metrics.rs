@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Device, GpuSlot};
+use super::{Device, DeviceGpu};
 use crate::base::clock::nanoseconds;
 use crate::base::units::{bytes, count, seconds};
 use crate::exec::memory::MemoryCounts;
@@ -258,8 +258,8 @@ impl Device {
     /// The counters of the device's pools of memory and of its plans since it was opened.
     #[must_use]
     pub fn pool_stats(&self) -> PoolStats {
-        let gpu = self.gpu_slot().map(|slot| slot.opened().memory_counts()).unwrap_or_default();
-        let losses = self.gpu_slot().map_or(0, GpuSlot::losses);
+        let gpu = self.device_gpu().map(|gpu| gpu.opened().memory_counts()).unwrap_or_default();
+        let losses = self.device_gpu().map_or(0, DeviceGpu::losses);
         let (plan_hits, plan_misses, plans) = self.0.plans.counts();
         PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
     }

@@ -4,7 +4,7 @@ mod builder;
 mod busy_tracker;
 mod calibration;
 mod choice;
-mod gpu_slot;
+mod device_gpu;
 mod metrics;
 mod plan_cache;
 mod prepared;
@@ -30,7 +30,7 @@ pub(crate) use trials::TrialRun;
 pub(crate) use self::busy_tracker::Busy;
 use self::busy_tracker::BusyTracker;
 use self::calibration::Background;
-use self::gpu_slot::GpuSlot;
+use self::device_gpu::DeviceGpu;
 use self::profile_file::ProfileFile;
 use self::profile_store::ProfileStore;
 pub(crate) use self::profile_store::Targets;
@@ -54,7 +54,7 @@ use crate::exec::janitor;
 pub struct Device(Arc<DeviceInner>);
 
 struct DeviceInner {
-    gpu_slot: Option<GpuSlot>,
+    device_gpu: Option<DeviceGpu>,
     info: DeviceInfo,
     profile_store: Arc<ProfileStore>,
     busy_tracker: Arc<BusyTracker>,
@@ -185,7 +185,7 @@ impl Device {
         let limits = Some(gpu.limits().clone());
         let (recovery, store) = (start.recovery, start.store.clone());
         let mut inner = DeviceInner::new(info, limits, sides, start);
-        inner.gpu_slot = Some(GpuSlot::new(gpu, recovery, store));
+        inner.device_gpu = Some(DeviceGpu::new(gpu, recovery, store));
         Self(Arc::new(inner))
     }
 
@@ -194,7 +194,7 @@ impl Device {
     /// [`RunStats::backend`](crate::RunStats::backend).
     #[must_use]
     pub fn is_gpu(&self) -> bool {
-        self.0.gpu_slot.is_some()
+        self.0.device_gpu.is_some()
     }
 
     /// The description of the device.
@@ -218,7 +218,7 @@ impl Device {
 
     /// Returns whether the GPU was lost and the host's cores take its place.
     fn gave_up_its_gpu(&self) -> bool {
-        self.gpu_slot().is_some_and(|gpu_slot| !gpu_slot.is_usable())
+        self.device_gpu().is_some_and(|gpu| !gpu.is_usable())
     }
 
     /// The placement of batches that name none.
@@ -301,7 +301,7 @@ impl DeviceInner {
             budget: start.budget,
             plans: Arc::default(),
             counters: Arc::default(),
-            gpu_slot: None,
+            device_gpu: None,
         }
     }
 }

@@ -111,11 +111,11 @@ impl Device {
     pub fn forget_learned(&self) {
         self.0.profile_store.forget_learned();
         self.0.plans.forget();
-        self.keep_profile(When::Now);
+        self.save_profile(When::Now);
     }
 
     /// Writes the profile to disk, if it was measured here.
-    pub(super) fn keep_profile(&self, when: When) {
+    pub(super) fn save_profile(&self, when: When) {
         if let (Some(profile_file), false) = (&self.0.profile_file, self.0.by_hand)
             && self.targets().profile().measured
         {

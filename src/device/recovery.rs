@@ -74,8 +74,8 @@ impl Device {
     /// should be quick, and a panic in it is ignored. The device holds it: a listener that holds a handle of the device
     /// keeps the device open for good.
     pub fn on_lost(&self, listener: impl Fn(&DeviceLoss) + Send + Sync + 'static) {
-        if let Some(gpu_slot) = self.gpu_slot() {
-            gpu_slot.listeners.0.lock().push(Arc::new(listener));
+        if let Some(gpu) = self.device_gpu() {
+            gpu.listeners.0.lock().push(Arc::new(listener));
         }
     }
 
@@ -84,18 +84,16 @@ impl Device {
     /// # Errors
     /// `error` itself, or the reason why the recovery failed.
     pub(crate) async fn recover(&self, error: Error) -> Result<()> {
-        match (self.gpu_slot(), &error) {
-            (Some(gpu_slot), Error::Device(DeviceError::Lost { .. })) => {
-                gpu_slot.recover(error).await
-            }
+        match (self.device_gpu(), &error) {
+            (Some(gpu), Error::Device(DeviceError::Lost { .. })) => gpu.recover(error).await,
             _ => Err(error),
         }
     }
 
     /// Reports `error` to the listeners if it is a loss, and returns it. Transfers, which are not repeated, call it.
     pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
-        if let (Some(gpu_slot), DeviceError::Lost { .. }) = (self.gpu_slot(), &error) {
-            gpu_slot.report();
+        if let (Some(gpu), DeviceError::Lost { .. }) = (self.device_gpu(), &error) {
+            gpu.report();
         }
         error
     }
@@ -104,8 +102,8 @@ impl Device {
     /// waits up to one second for polls in progress. As with any loss, the next user of the GPU finds out, and then the
     /// loss is reported and counted. Runs on the host's cores go on and notice nothing.
     pub fn simulate_loss(&self) {
-        if let Some(gpu_slot) = self.gpu_slot() {
-            gpu_slot.opened().destroy();
+        if let Some(gpu) = self.device_gpu() {
+            gpu.opened().destroy();
         }
     }
 }

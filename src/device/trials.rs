@@ -1,13 +1,15 @@
-//! The trials of a device, shared by the runs that take part in them.
+//! The record of a device's trials, shared by the runs that take part in them. A trial decides in `src/cost/trial.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
+use super::profile_store::When;
+use super::{Device, PlanRequest};
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
-use crate::cost::{MOST_TRIALS, Route, RunOutcome, Trial, Tried};
+use crate::cost::{MOST_TRIALS, Placement, Route, RunOutcome, Trial, Tried};
 use crate::graph::Fingerprint;
 use crate::plan::Routes;
 
@@ -119,16 +121,8 @@ impl SharedTrial {
 }
 
 impl TrialRun {
-    pub fn graph(&self) -> Fingerprint {
-        self.shared.graph
-    }
-
     /// Ends the run, and returns the trial if the run decided it. `is_alone` is asked if the time of the run counts.
-    pub(super) fn end(
-        &mut self,
-        ran: RunOutcome,
-        is_alone: impl FnOnce() -> bool,
-    ) -> Option<Trial> {
+    fn end(&mut self, ran: RunOutcome, is_alone: impl FnOnce() -> bool) -> Option<Trial> {
         self.is_over = true;
         let shared = &*self.shared;
         if !shared.is_open.load(Ordering::Relaxed) {
@@ -201,6 +195,45 @@ impl Trials {
     pub fn replace(&self, known: &[Tried]) {
         let forgotten = std::mem::replace(&mut *self.0.lock(), shared_trials(known));
         forgotten.values().for_each(|shared| shared.withdraw());
+    }
+}
+
+/// Trials of the device's graphs.
+impl Device {
+    /// Returns whether the profile was measured or given by hand.
+    pub(super) fn knows_its_figures(&self) -> bool {
+        self.0.by_hand || self.targets().profile().measured
+    }
+
+    /// Returns whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
+    pub(super) fn tries(&self, wanted: &PlanRequest<'_>) -> bool {
+        !self.0.learns_nothing && self.knows_its_figures() && self.is_free(wanted)
+    }
+
+    /// Returns whether the graph may run on either side: no placement names one, and no run leaves state behind.
+    fn is_free(&self, wanted: &PlanRequest<'_>) -> bool {
+        self.has_both_sides() && wanted.placement == Placement::Auto && !wanted.is_stateful
+    }
+
+    pub(super) fn shared(
+        &self,
+        wanted: &PlanRequest<'_>,
+        graph: Fingerprint,
+    ) -> Option<Arc<SharedTrial>> {
+        if self.is_free(wanted) { self.0.profile_store.trials.find(graph) } else { None }
+    }
+
+    /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
+    pub(crate) fn tried(
+        &self,
+        run: &mut TrialRun,
+        ran: RunOutcome,
+        is_alone: impl FnOnce() -> bool,
+    ) {
+        if let Some(trial) = run.end(ran, is_alone) {
+            self.0.plans.forget_routes(run.shared.graph, trial.kept());
+            self.save_profile(When::Soon);
+        }
     }
 }
 

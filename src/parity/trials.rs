@@ -51,15 +51,15 @@ fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Route) -> u64) 
     let choice = choice(device, batch);
     let previewed =
         device.preview(&wanted(&batch.recorded()), &device.targets()).expect("a plan").0.routes[0];
-    let Some(mut turn) = choice.turn() else { return choice.prepared.routes[0] };
-    let route = turn.route;
+    let Some(mut run) = choice.begin_trial_run() else { return choice.prepared.routes[0] };
+    let route = run.route;
     assert_eq!(route, previewed, "what is explained is what the next run does");
-    if turn.is_away {
+    if run.is_away {
         let (on_trial, _) =
             device.prepare_route(&wanted(&batch.recorded()), route).expect("a plan");
         assert_eq!(on_trial.routes[0], route);
     }
-    device.tried(&mut turn, RunOutcome::Took(1_000_000 * millis(route)), || true);
+    device.tried(&mut run, RunOutcome::Took(1_000_000 * millis(route)), || true);
     route
 }
 
@@ -113,14 +113,15 @@ fn what_is_no_near_tie_or_named_or_stateful_or_would_move_data_is_not_tried() {
     for (times, near) in [(3.0, false), (1.9, true), (0.5, true), (0.2, false)] {
         let Some(device) = device(times) else { return };
         let (batch, _) = softmax(&device, 1000);
-        assert_eq!(choice(&device, &batch).turn().is_some(), near, "{times}");
+        assert_eq!(choice(&device, &batch).begin_trial_run().is_some(), near, "{times}");
     }
     let Some(device) = device(1.5) else { return };
     let (batch, _) = softmax(&device, 1000);
     let recorded = batch.recorded();
     let wanted = wanted(&recorded);
-    let tried =
-        |wanted: &PlanRequest<'_>| device.prepare(wanted).expect("a plan").0.turn().is_some();
+    let tried = |wanted: &PlanRequest<'_>| {
+        device.prepare(wanted).expect("a plan").0.begin_trial_run().is_some()
+    };
     assert!(tried(&wanted));
     assert!(tried(&PlanRequest { residents: &[Residence::Both], ..wanted }));
     for residence in [Residence::Host, Residence::Gpu] {
@@ -140,7 +141,10 @@ fn what_is_no_near_tie_or_named_or_stateful_or_would_move_data_is_not_tried() {
         ..slow
     };
     let device = with(slow).expect("a GPU, as above");
-    assert!(choice(&device, &softmax(&device, 1000).0).turn().is_none(), "tens of seconds");
+    assert!(
+        choice(&device, &softmax(&device, 1000).0).begin_trial_run().is_none(),
+        "tens of seconds"
+    );
 }
 
 #[tokio::test]
@@ -149,14 +153,14 @@ async fn once_the_gpu_is_given_up_nothing_is_tried() {
     let Some(device) = found(builder.recovery(Recovery::Cpu).both().await) else { return };
     let (batch, _) = softmax(&device, 1000);
     let before = choice(&device, &batch);
-    assert!(before.fits(&device, &[]) && before.turn().is_some());
+    assert!(before.fits(&device, &[]) && before.begin_trial_run().is_some());
     device.simulate_loss();
     let (lost, _) = softmax(&device, 1);
     lost.set_placement(Placement::Gpu);
     lost.execute().await.unwrap();
     assert_eq!(lost.stats().backend, Some(Backend::Cpu));
     assert!(!before.fits(&device, &[]), "else the host would be tried for the GPU");
-    assert!(choice(&device, &batch).turn().is_none());
+    assert!(choice(&device, &batch).begin_trial_run().is_none());
 }
 
 #[test]
@@ -223,15 +227,15 @@ fn of_runs_at_once_one_is_tried_and_none_counts() {
     (0..4).for_each(|_| _ = ran(&device, &batch, millis(61, 43)));
     let choices: Vec<PlanChoice> = (0..16).map(|_| choice(&device, &batch)).collect();
     let mut turns: Vec<_> =
-        choices.iter().map(|choice| choice.turn().expect("near a tie")).collect();
-    assert_eq!(turns.iter().filter(|turn| turn.route == Route::Gpu).count(), 1);
-    for turn in &mut turns {
-        device.tried(turn, RunOutcome::Took(1), || false);
+        choices.iter().map(|choice| choice.begin_trial_run().expect("near a tie")).collect();
+    assert_eq!(turns.iter().filter(|run| run.route == Route::Gpu).count(), 1);
+    for run in &mut turns {
+        device.tried(run, RunOutcome::Took(1), || false);
     }
     drop(turns);
     // A run that was dropped does not hold up the others either.
     (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Cpu));
-    drop(choices[0].turn());
+    drop(choices[0].begin_trial_run());
     (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Cpu));
     (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Gpu));
     assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Gpu);
@@ -372,7 +376,7 @@ async fn a_route_that_fails_is_left_and_nobody_notices() {
         (batch, y)
     };
     let (batch, y) = recorded();
-    assert!(choice(&device, &batch).turn().is_some(), "near a tie");
+    assert!(choice(&device, &batch).begin_trial_run().is_some(), "near a tie");
     for run in 0..20 {
         batch.execute().await.unwrap();
         assert_eq!(batch.read(y).await.unwrap(), [1.0], "run {run}");

@@ -7,6 +7,6 @@ mod recorded;
 mod recorder;
 
 pub(crate) use call::UserCall;
-pub(crate) use recorded::Recorded;
 pub use recorded::UntypedId;
+pub(crate) use recorded::{Recorded, Uploads};
 pub(crate) use recorder::{Recorder, Refusal, Version, elsewhere};

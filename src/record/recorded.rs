@@ -3,6 +3,8 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::names::Names;
 use crate::cost::Placement;
 use crate::device::Device;
@@ -19,6 +21,9 @@ pub struct UntypedId {
     /// The batch that it belongs to.
     pub(crate) brand: u64,
 }
+
+/// The data of all uploads, by position.
+pub(crate) type Uploads = SmallVec<[Arc<HostBuffer>; 4]>;
 
 /// A graph with its data, for one device.
 #[derive(Clone, Debug)]
@@ -97,7 +102,7 @@ impl Recorded {
     pub(crate) fn all_given(
         &self,
         uploads: impl IntoIterator<Item = Option<Arc<HostBuffer>>>,
-    ) -> Result<Vec<Arc<HostBuffer>>> {
+    ) -> Result<Uploads> {
         let given = uploads.into_iter().enumerate();
         given.map(|(at, data)| data.ok_or_else(|| self.not_given(at))).collect()
     }

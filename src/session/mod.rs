@@ -15,10 +15,9 @@ mod single_run;
 mod split_run;
 mod state;
 mod stats;
-mod trial;
 
 pub(crate) use last_plan::LastPlan;
 pub(crate) use result::{HostOrGpuResult, STRIDE, yield_now};
 pub(crate) use results::{RunDone, RunResults};
-pub(crate) use run_loop::recover_for_repeat;
+pub(crate) use run_loop::{recover_for_repeat, repeated};
 pub use stats::RunStats;

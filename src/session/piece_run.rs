@@ -167,7 +167,7 @@ impl PieceRun<'_> {
         Ok(PieceDone {
             failed: site(&self.piece.plan, run.failed),
             kept: run.kept.iter().map(|buffer| Storage::Gpu(Arc::clone(buffer))).collect(),
-            results: RunResults::Gpu(run),
+            results: RunResults::Gpu(Box::new(run)),
         })
     }
 }

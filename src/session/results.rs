@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::HostOrGpuResult;
 use crate::device::Prepared;
 use crate::exec::HostBuffer;
@@ -30,13 +32,15 @@ pub(super) struct PieceDone {
 
 /// The values that a run brought back.
 pub(crate) enum RunResults {
-    Host(Vec<Arc<HostBuffer>>),
-    Gpu(GpuRun),
-    Split {
-        parts: Vec<RunResults>,
-        /// The part that made each download.
-        downloads: Vec<PartValue>,
-    },
+    Host(SmallVec<[Arc<HostBuffer>; 1]>),
+    Gpu(Box<GpuRun>),
+    Split(Box<SplitResults>),
+}
+
+pub(crate) struct SplitResults {
+    pub parts: Vec<RunResults>,
+    /// The part that made each download.
+    pub downloads: Vec<PartValue>,
 }
 
 impl RunResults {
@@ -51,9 +55,9 @@ impl RunResults {
         match self {
             Self::Host(buffers) => HostOrGpuResult::Host(Arc::clone(&buffers[at])),
             Self::Gpu(run) => HostOrGpuResult::Gpu(run.download(at)),
-            Self::Split { parts, downloads } => {
-                let PartValue { part, at } = downloads[at];
-                parts[part].get(at)
+            Self::Split(split) => {
+                let PartValue { part, at } = split.downloads[at];
+                split.parts[part].get(at)
             }
         }
     }
@@ -64,7 +68,7 @@ impl fmt::Debug for RunResults {
         match self {
             Self::Host(buffers) => write!(f, "Results({} on the host)", buffers.len()),
             Self::Gpu(run) => write!(f, "Results({} from the GPU)", run.len()),
-            Self::Split { parts, .. } => write!(f, "{parts:?}"),
+            Self::Split(split) => split.parts.fmt(f),
         }
     }
 }

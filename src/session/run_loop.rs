@@ -7,24 +7,24 @@ use smallvec::SmallVec;
 
 use super::report::report;
 use super::single_run::SingleRun;
-use super::state::{Admitted, RunState};
-use super::trial::{Chosen, Lesson};
+use super::state::{Chosen, RunState};
 use super::{LastPlan, RunDone, RunStats};
-use crate::base::clock::Stopwatch;
+use crate::base::clock::{Stopwatch, nanoseconds};
 use crate::base::trace::{OFF, Timeline, event, stage};
-use crate::cost::{Placement, Residence, Route};
+use crate::cost::{Placement, Residence, Route, RunOutcome};
 use crate::device::{Counter, Device, PlanChoice, PlanRequest, Prepared};
 use crate::error::{Error, Result, RunError};
 use crate::exec::HostBuffer;
 use crate::exec::budget::{Permit, TooMuch};
-use crate::record::Recorded;
-use crate::residents::{Keep, UpdateOrder, commit, locations};
+use crate::plan::Explanation;
+use crate::record::{Recorded, Uploads};
+use crate::residents::{Handle, Keep, KeptValues, UpdateOrder, commit, locations};
 
 /// The number of times that a run or a transfer is repeated after losses of the GPU.
 const REPEATS: u64 = 3;
 
 /// Collects the data of all uploads, by position, when a run has room for it.
-pub(crate) type Collect<'a> = dyn FnMut() -> Result<Vec<Arc<HostBuffer>>> + Send + 'a;
+pub(crate) type Collect<'a> = dyn FnMut() -> Result<Uploads> + Send + 'a;
 
 /// The runs of one record, by a batch or by a program.
 #[derive(Clone, Copy)]
@@ -107,30 +107,34 @@ impl RunLoop<'_> {
     /// # Errors
     /// [`RunError::OverBudget`] where no run will ever have room.
     pub async fn compile(&self) -> Result<()> {
-        let device = &self.recorded.device;
-        let mut stats = RunStats::default();
-        loop {
-            let choice = self.choice(&mut stats)?;
-            self.check_budget(&choice.prepared)?;
-            let stage = stage!(self.timeline, "compile");
-            let mut compiled = stage.over(pin!(choice.prepared.compile(device))).await;
-            for &route in choice.untried() {
-                // Other errors of a route end its trial later, when a run tries the route.
-                let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
-                let tried = prepared.compile(device).await;
-                compiled = compiled.and(tried.or_else(|error| match error.is_loss() {
-                    true => Err(error),
-                    false => Ok(()),
-                }));
+        repeated!(&self.recorded.device, self.compile_once())
+    }
+
+    async fn compile_once(&self) -> Result<()> {
+        let (device, mut stats) = (&self.recorded.device, RunStats::default());
+        let choice = self.choice(&mut stats)?;
+        self.check_budget(&choice.prepared)?;
+        choice.prepared.compile(device).await?;
+        for &route in choice.untried() {
+            // Other errors of a route than a loss end its trial later, when a run tries the route.
+            let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
+            if let Err(error) = prepared.compile(device).await
+                && error.is_loss()
+            {
+                return Err(error.into());
             }
-            match compiled {
-                Ok(()) => return Ok(()),
-                Err(error) => {
-                    recover_for_repeat(device, error.into(), &mut stats.recoveries).await?;
-                }
-            }
-            self.timeline.forget();
         }
+        Ok(())
+    }
+
+    /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that
+    /// was recorded at other places.
+    pub fn explanation(&self) -> Result<Explanation> {
+        let device = &self.recorded.device;
+        let (residents, targets) = (self.locations()?, device.targets());
+        let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;
+        let sides: Vec<_> = device.sides(&targets).collect();
+        Ok(Explanation::new(&placed, sides, chooser, &residents))
     }
 
     fn check_budget(&self, prepared: &Prepared) -> Result<()> {
@@ -157,26 +161,35 @@ impl RunLoop<'_> {
         stats: &mut RunStats,
     ) -> Result<RunDone> {
         let counted = self.recorded.device.counted();
-        let _turn = order.take().await;
+        let _updating = order.take().await;
         let mut uploads = None;
-        let mut state = RunState::begin();
+        let mut state = RunState::Choose;
         let done = loop {
             event!(TRACE, "state", state = state.to_string());
             state = match state {
                 RunState::Choose => RunState::chosen(self.choose(stats)),
-                RunState::Admit(chosen) => self.admit(chosen, stats).await,
-                RunState::Run(admitted) => {
+                RunState::Admit(chosen) => {
+                    let permit = self.permit(chosen.prepared.bytes, stats).await;
+                    let is_usable = chosen.prepared.is_usable(&self.recorded.device);
+                    RunState::admitted(chosen, permit, is_usable)
+                }
+                RunState::Run(chosen, permit) => {
                     let collected = match uploads.take() {
                         Some(uploads) => Ok(uploads),
                         None => stage!(self.timeline, "collect").of(&mut *collect),
                     };
                     match collected {
-                        Ok(data) => self.attempt(admitted, uploads.insert(data), stats).await,
+                        Ok(data) => self.attempt(chosen, permit, uploads.insert(data), stats).await,
                         Err(error) => RunState::Recover(error),
                     }
                 }
-                RunState::Commit(done) => RunState::committed(self.commit(done, stats).await),
-                RunState::Recover(error) => RunState::recovered(self.recover(error, stats).await),
+                RunState::Commit(mut done) => {
+                    let committed = self.commit(&mut done.kept, stats).await;
+                    RunState::committed(committed.map(|()| done))
+                }
+                RunState::Recover(error) => {
+                    RunState::recovered(Box::pin(self.recover(error, stats)).await)
+                }
                 RunState::Ended(done) => break done,
             };
         };
@@ -184,20 +197,26 @@ impl RunLoop<'_> {
         done
     }
 
-    /// From *choose*.
+    /// From *choose*. A route on trial whose plan cannot be made ends its trial.
     fn choose(&self, stats: &mut RunStats) -> Result<Chosen> {
         let choice = self.choice(stats)?;
-        let on_trial = |route| self.on_trial(route, stats);
-        Ok(Chosen::begin(&self.recorded.device, &choice, on_trial))
+        let trial = choice.begin_trial_run().map(Box::new);
+        let prepared = choice.prepared;
+        let Some(mut trial) = trial else { return Ok(Chosen { prepared, trial: None }) };
+        if !trial.is_away {
+            return Ok(Chosen { prepared, trial: Some(trial) });
+        }
+        match self.on_trial(trial.route, stats) {
+            Ok(prepared) => Ok(Chosen { prepared, trial: Some(trial) }),
+            Err(_) => {
+                self.recorded.device.tried(&mut trial, RunOutcome::Failed, || true);
+                Ok(Chosen { prepared, trial: None })
+            }
+        }
     }
 
     /// From *admit*: waits for room in the device's memory budget.
-    async fn admit(&self, chosen: Chosen, stats: &mut RunStats) -> RunState {
-        let permit = self.permit(chosen.prepared.bytes, stats).await;
-        let is_usable = chosen.prepared.is_usable(&self.recorded.device);
-        RunState::admitted(chosen, permit, is_usable)
-    }
-
+    ///
     /// # Errors
     /// [`RunError::OverBudget`], at once, if there will never be room.
     async fn permit(&self, bytes: u64, stats: &mut RunStats) -> Result<Permit> {
@@ -213,39 +232,59 @@ impl RunLoop<'_> {
         Ok(permit)
     }
 
-    /// From *run*: one attempt on the device.
+    /// From *run*: one attempt on the device, which reports its time to the run's trial.
     async fn attempt(
         &self,
-        Admitted { mut chosen, permit }: Admitted,
+        chosen: Chosen,
+        permit: Permit,
         uploads: &[Arc<HostBuffer>],
         stats: &mut RunStats,
     ) -> RunState {
         let &Self { recorded, timeline, .. } = self;
-        let lesson = Lesson::begin(recorded, &chosen.prepared, timeline);
-        let run = SingleRun { recorded, prepared: &chosen.prepared, uploads, permit, timeline };
+        let Recorded { device, residents, .. } = recorded;
+        let Chosen { prepared, mut trial } = chosen;
+        let busy = device.busy();
+        // The time to bring a resident says nothing of the steps; nor does a run whose kernels are timed.
+        let is_on_side = |handle: &Handle| handle.is_on(prepared.backend());
+        let may_teach = trial.is_some()
+            && prepared.was_chosen
+            && !timeline.is_kept()
+            && residents.iter().all(is_on_side);
+        let run = SingleRun { recorded, prepared: &prepared, uploads, permit, timeline };
         let ran = stage!(timeline, "run").over(pin!(run.run_plan(stats))).await;
         drop(run);
-        lesson.end(&mut chosen, ran.is_ok(), stats);
-        match ran {
-            Ok((results, kept)) => {
-                RunState::ran(Ok(RunDone { prepared: chosen.prepared, results, kept }))
+        let mut ended_trial = false;
+        if let Some(trial) = &mut trial {
+            let is_warm = may_teach && stats.pipelines_compiled + stats.pool_misses == 0;
+            let outcome = match &ran {
+                Ok(_) if is_warm => Some(RunOutcome::Took(nanoseconds(stats.run_time))),
+                Ok(_) => Some(RunOutcome::Cold),
+                Err(Error::Device(error)) if trial.is_away && !error.is_loss() => {
+                    ended_trial = true;
+                    Some(RunOutcome::Failed)
+                }
+                Err(_) => None,
+            };
+            if let Some(outcome) = outcome {
+                device.tried(trial, outcome, || busy.is_alone());
             }
-            Err(error) => match chosen.usual_after(&recorded.device, error) {
-                Ok(usual) => RunState::trial_failed(usual),
-                Err(error) => RunState::ran(Err(error)),
-            },
         }
+        drop(busy);
+        if prepared.was_chosen || prepared.is_bound_by_data {
+            device.measure_some_time();
+        }
+        RunState::ran(ran.map(|(results, kept)| RunDone { prepared, results, kept }), ended_trial)
     }
 
     /// From *commit*: fills the residents.
-    async fn commit(&self, mut done: RunDone, stats: &mut RunStats) -> Result<RunDone> {
+    async fn commit(&self, kept: &mut KeptValues, stats: &mut RunStats) -> Result<()> {
         let Recorded { device, keeps, .. } = self.recorded;
         if !keeps.is_empty() {
             let stage = stage!(self.timeline, "commit", residents = keeps.len());
-            stats.submits += stage.over(pin!(commit(device, keeps, &mut done.kept))).await?;
+            stats.submits += stage.over(pin!(commit(device, keeps, kept))).await?;
         }
         report(device, stats, None);
-        Ok(done)
+        Ok(())
     }
 
     /// From *recover*: the times of an attempt that is repeated are forgotten.
@@ -253,8 +292,8 @@ impl RunLoop<'_> {
         let device = &self.recorded.device;
         report(device, stats, Some(&error));
         let recovering = stage!(self.timeline, "recover", error = error.to_string());
-        let mut recovery = Box::pin(recover_for_repeat(device, error, &mut stats.recoveries));
-        let recovered = recovering.over(recovery.as_mut()).await;
+        let recovery = recover_for_repeat(device, error, &mut stats.recoveries);
+        let recovered = recovering.over(pin!(recovery)).await;
         let counter = if recovered.is_ok() { Counter::Repeated } else { Counter::Failed };
         device.counters().add(counter, 1);
         if recovered.is_ok() {
@@ -263,6 +302,23 @@ impl RunLoop<'_> {
         recovered
     }
 }
+
+/// The result of a call, which is made again after losses of the GPU from which `device` recovers. A macro, since a call
+/// may borrow what each try writes to.
+macro_rules! repeated {
+    ($device:expr, $call:expr) => {{
+        let mut recoveries = 0;
+        loop {
+            match $call.await {
+                Err(error) => {
+                    $crate::session::recover_for_repeat($device, error, &mut recoveries).await?;
+                }
+                done => break done,
+            }
+        }
+    }};
+}
+pub(crate) use repeated;
 
 /// Returns `Ok` if the call that failed with `error` may be repeated after the device recovered from a loss, and counts
 /// the recovery.
@@ -281,6 +337,8 @@ pub(crate) async fn recover_for_repeat(
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use super::*;
     #[cfg(feature = "gpu")]
     use crate::base::test_device::found;
@@ -290,11 +348,15 @@ mod tests {
         DeviceError::Lost { reason: "as it should".into() }.into()
     }
 
+    /// The result of a call that fails with each of `errors` and then succeeds.
+    async fn after(device: &Device, errors: Vec<Error>) -> Result<()> {
+        let mut errors = errors.into_iter();
+        repeated!(device, ready(errors.next().map_or(Ok(()), Err)))
+    }
+
     #[tokio::test]
     async fn without_a_gpu_nothing_is_repeated() {
-        let mut recoveries = 0;
-        assert!(recover_for_repeat(&Device::cpu(), lost(), &mut recoveries).await.is_err());
-        assert_eq!(recoveries, 0);
+        assert!(after(&Device::cpu(), vec![lost()]).await.is_err());
     }
 
     #[cfg(feature = "gpu")]
@@ -302,16 +364,10 @@ mod tests {
     async fn what_is_lost_again_and_again_is_repeated_three_times() {
         let builder = Device::builder().without_cache().recovery(crate::Recovery::Cpu);
         let Some(device) = found(builder.gpu().await) else { return };
-        let mut recoveries = 0;
-        for _ in 0..3 {
-            recover_for_repeat(&device, lost(), &mut recoveries).await.unwrap();
-        }
-        let end = recover_for_repeat(&device, lost(), &mut recoveries).await.unwrap_err();
+        after(&device, vec![lost(); 3]).await.unwrap();
+        let end = after(&device, vec![lost(); 4]).await.unwrap_err();
         assert!(matches!(end, Error::Device(DeviceError::Lost { .. })), "{end}");
         let other = DeviceError::broken("no loss").into();
-        assert!(
-            recover_for_repeat(&device, other, &mut 0).await.is_err(),
-            "what is no loss is not repeated"
-        );
+        assert!(after(&device, vec![other]).await.is_err(), "what is no loss is not repeated");
     }
 }

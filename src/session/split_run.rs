@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use super::piece_run::PieceRun;
-use super::results::PieceDone;
+use super::results::{PieceDone, SplitResults};
 use super::single_run::SingleRun;
 use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
@@ -109,10 +109,10 @@ impl SingleRun<'_> {
                 .iter()
                 .map(|made| finished[made.part].kept[made.at].clone())
                 .collect(),
-            results: RunResults::Split {
+            results: RunResults::Split(Box::new(SplitResults {
                 parts: finished.into_iter().map(|done| done.results).collect(),
                 downloads: split.downloads.clone(),
-            },
+            })),
         })
     }
 }

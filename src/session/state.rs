@@ -1,31 +1,31 @@
 //! The states of a run, and the steps from one to the next.
 //!
 //! ```text
-//!            ┌─── the GPU was given up meanwhile ───┐
-//!            ▼                                      │
-//! begin ─▶ choose ───────────────────────────────▶ admit ──▶ run ──▶ commit ──▶ ended
-//!            ▲                                      ▲         │                   ▲
-//!            │                                      └─────────┘                   │
-//!            │                          the plan on trial failed: the usual one   │
-//!            └───── recover ◀── any state that fails                              │
-//!                      └──────────── nothing can be done ─────────────────────────┘
+//!            ┌─── the plan on trial failed: the usual one ────┐
+//!            ├─── the GPU was given up meanwhile ──┐          │
+//!            ▼                                     │          │
+//! begin ─▶ choose ──────────────────────────────▶ admit ──▶ run ──▶ commit ──▶ ended
+//!            ▲                                                                   ▲
+//!            └───── recover ◀── any state that fails                             │
+//!                      └──────────── nothing can be done ────────────────────────┘
 //! ```
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::results::RunDone;
-use super::trial::Chosen;
+use crate::device::{Prepared, TrialRun};
 use crate::error::{Error, Result};
 use crate::exec::budget::Permit;
 
-/// A run on its way.
+/// A run on its way. Small, since it moves from state to state.
 pub(super) enum RunState {
     /// A plan is to be chosen, for data where it lies now.
     Choose,
     /// The run waits for room in the device's memory budget.
     Admit(Chosen),
-    /// The kernels are to run.
-    Run(Admitted),
+    /// The kernels are to run, for which there is room.
+    Run(Chosen, Permit),
     /// The residents are to take the values that the run left.
     Commit(RunDone),
     /// Something failed. After a loss of the GPU the run may be repeated.
@@ -33,17 +33,14 @@ pub(super) enum RunState {
     Ended(Result<RunDone>),
 }
 
-/// A run that has room.
-pub(super) struct Admitted {
-    pub chosen: Chosen,
-    pub permit: Permit,
+/// The plan that one run goes by.
+pub(super) struct Chosen {
+    pub prepared: Arc<Prepared>,
+    /// The run's part in a trial, if it has one.
+    pub trial: Option<Box<TrialRun>>,
 }
 
 impl RunState {
-    pub fn begin() -> Self {
-        Self::Choose
-    }
-
     pub fn chosen(chosen: Result<Chosen>) -> Self {
         chosen.map_or_else(Self::Recover, Self::Admit)
     }
@@ -52,18 +49,18 @@ impl RunState {
     pub fn admitted(chosen: Chosen, permit: Result<Permit>, is_usable: bool) -> Self {
         match permit {
             Ok(_) if !is_usable => Self::Choose,
-            Ok(permit) => Self::Run(Admitted { chosen, permit }),
+            Ok(permit) => Self::Run(chosen, permit),
             Err(error) => Self::Recover(error),
         }
     }
 
-    pub fn ran(done: Result<RunDone>) -> Self {
-        done.map_or_else(Self::Recover, Self::Commit)
-    }
-
-    /// The plan on trial failed, and the run goes on with the usual one.
-    pub fn trial_failed(usual: Chosen) -> Self {
-        Self::Admit(usual)
+    /// A run whose plan was on trial goes on with the usual plan after it failed, as `ended_trial` says.
+    pub fn ran(done: Result<RunDone>, ended_trial: bool) -> Self {
+        match done {
+            Ok(done) => Self::Commit(done),
+            Err(_) if ended_trial => Self::Choose,
+            Err(error) => Self::Recover(error),
+        }
     }
 
     pub fn committed(done: Result<RunDone>) -> Self {
@@ -86,7 +83,7 @@ impl fmt::Display for RunState {
         match self {
             Self::Choose => f.write_str("choose"),
             Self::Admit(chosen) => write!(f, "admit {}", chosen.prepared.bytes),
-            Self::Run(Admitted { chosen, .. }) => write!(f, "run on {}", chosen.prepared.backend()),
+            Self::Run(chosen, _) => write!(f, "run on {}", chosen.prepared.backend()),
             Self::Commit(done) => write!(f, "commit {}", done.kept.len()),
             Self::Recover(error) => write!(f, "recover: {error}"),
             Self::Ended(Ok(_)) => f.write_str("ended"),
@@ -105,7 +102,7 @@ mod tests {
         let error = || Error::from(DeviceError::NoGpu);
         let failed = RunState::chosen(Err(error()));
         assert!(failed.to_string().starts_with("recover: the device has no GPU"), "{failed}");
-        assert_eq!(RunState::recovered(Ok(())).to_string(), RunState::begin().to_string());
+        assert_eq!(RunState::recovered(Ok(())).to_string(), RunState::Choose.to_string());
         let ended = RunState::recovered(Err(error()));
         assert!(ended.to_string().starts_with("failed: the device has no GPU"), "{ended}");
     }

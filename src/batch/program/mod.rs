@@ -21,10 +21,10 @@ use crate::base::trace::{OFF, Timeline, stage};
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, Error, Result, RunError};
-use crate::exec::{HostBuffer, deadline};
+use crate::exec::deadline;
 use crate::graph::NodeId;
 use crate::plan::Explanation;
-use crate::record::Recorded;
+use crate::record::{Recorded, Uploads};
 use crate::residents::UpdateOrder;
 use crate::session::{LastPlan, RunDone, RunStats};
 
@@ -165,7 +165,7 @@ impl Program {
     async fn run_timed(&self, inputs: Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
         let program = &*self.0;
         let mut stats = RunStats::default();
-        let mut lent = Vec::with_capacity(inputs.len());
+        let mut lent = Uploads::new();
         let mut inputs = Some(inputs);
         let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent);
         let runs = program.recorded.timed_run_loop(&program.plan, timeline);
@@ -234,7 +234,7 @@ impl Program {
     /// [`PlanError`](crate::PlanError) if a resident holds no data yet or the graph cannot be planned for the device;
     /// [`DeviceError::ResidentLost`](crate::DeviceError::ResidentLost).
     pub fn explain(&self) -> Result<Explanation> {
-        self.0.recorded.explanation(&self.0.plan)
+        self.0.recorded.run_loop(&self.0.plan).explanation()
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory
@@ -312,13 +312,9 @@ impl Inner {
 
     /// The data of all uploads: the recorded data, unless `inputs` bring other. Buffers that go to the pool after the
     /// run are added to `lent`.
-    fn collect(
-        &self,
-        inputs: Fitting<'_>,
-        lent: &mut Vec<Arc<HostBuffer>>,
-    ) -> Result<Vec<Arc<HostBuffer>>> {
+    fn collect(&self, inputs: Fitting<'_>, lent: &mut Uploads) -> Result<Uploads> {
         let Recorded { device, uploads, .. } = &*self.recorded;
-        let mut uploads = uploads.clone();
+        let mut uploads: SmallVec<[_; 4]> = uploads.iter().cloned().collect();
         for (position, id, input) in inputs {
             let dtype = self.recorded.graph[id].ty.dtype;
             let buffer = input.into_buffer(device.pool(), dtype);

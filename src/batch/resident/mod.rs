@@ -19,7 +19,7 @@ use crate::exec::gpu::Parts;
 use crate::exec::{HostBuffer, memory};
 use crate::ops::{Type, check_size};
 use crate::residents::{Handle, Storage};
-use crate::session::{HostOrGpuResult, STRIDE, recover_for_repeat, yield_now};
+use crate::session::{HostOrGpuResult, STRIDE, repeated, yield_now};
 
 /// Bytes up to which data for a device with two sides is kept on both, so that a small graph may run on either. Cores
 /// read that much in less than the time of a round trip to a GPU.
@@ -46,19 +46,6 @@ const ON_BOTH_SIDES: usize = 4 << 20;
 pub struct Resident<T> {
     handle: Handle,
     element: PhantomData<fn() -> T>,
-}
-
-/// The result of a transfer, which is repeated where the device's [`Recovery`](crate::Recovery) repeats runs.
-macro_rules! repeated {
-    ($handle:expr, $transfer:expr) => {{
-        let mut recoveries = 0;
-        loop {
-            match $transfer.await {
-                Err(error) => recover_for_repeat($handle.device(), error, &mut recoveries).await?,
-                done => break done,
-            }
-        }
-    }};
 }
 
 impl<T: Element> Resident<T> {
@@ -141,7 +128,7 @@ impl<T: Element> Resident<T> {
     /// and the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
     /// [`Recovery::Fail`](crate::Recovery::Fail) it is [`DeviceError::Lost`].
     pub fn read(&self) -> BoxFuture<'_, Result<Vec<T>>> {
-        Box::pin(async { repeated!(self.handle, self.read_once()) })
+        Box::pin(async { repeated!(self.device(), self.read_once()) })
     }
 
     async fn read_once(&self) -> Result<Vec<T>> {
@@ -165,7 +152,7 @@ impl<T: Element> Resident<T> {
     pub fn read_into<'a>(&'a self, out: &'a mut [T]) -> BoxFuture<'a, Result<()>> {
         Box::pin(async {
             check_length(|| self.handle.origin(), self.shape(), out)?;
-            repeated!(self.handle, self.read_once_into(out))
+            repeated!(self.device(), self.read_once_into(out))
         })
     }
 
@@ -198,7 +185,7 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_view(&self) -> BoxFuture<'_, Result<ReadView<T>>> {
-        Box::pin(async { repeated!(self.handle, self.handle.fetched()).map(ReadView::of) })
+        Box::pin(async { repeated!(self.device(), self.handle.fetched()).map(ReadView::of) })
     }
 }
 
@@ -207,7 +194,7 @@ impl Handle {
     /// Has the host keep a copy from now on, and brings the data that is there.
     async fn copied_to_host(&self) -> Result<()> {
         self.keep_host_copy();
-        repeated!(self, self.on_host_if_filled())
+        repeated!(self.device(), self.on_host_if_filled())
     }
 
     async fn on_host_if_filled(&self) -> Result<()> {

@@ -19,7 +19,7 @@ use crate::plan::{Failed, Form, Step};
 #[derive(Debug)]
 pub(crate) struct CpuRun {
     /// Downloaded values in the order of `Plan::downloads`.
-    pub downloads: Vec<Arc<HostBuffer>>,
+    pub downloads: SmallVec<[Arc<HostBuffer>; 1]>,
     /// Kept values in the order of `Plan::keeps`.
     pub keeps: SmallVec<[Arc<HostBuffer>; 1]>,
     /// The first failure of an operation on its data, if there was one.

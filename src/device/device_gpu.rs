@@ -12,8 +12,8 @@ use crate::error::{DeviceError, Error, Result};
 use crate::exec::gpu::{AdapterChoice, Gpu};
 
 /// An adapter, with the device that was opened on it last.
-pub(crate) struct GpuSlot {
-    current: RwLock<Current>,
+pub(crate) struct DeviceGpu {
+    state: RwLock<GpuState>,
     recovery: Recovery,
     /// Opens this adapter and no other.
     choice: AdapterChoice,
@@ -23,17 +23,28 @@ pub(crate) struct GpuSlot {
     losses: AtomicU64,
 }
 
-struct Current {
-    gpu: Gpu,
-    /// True if its loss was reported.
-    is_reported: bool,
+/// The device that was opened last, and the loss that it had.
+enum GpuState {
+    /// Open, or lost without a report so far.
+    Open(Gpu),
+    /// Lost, as was reported. It may be opened again.
+    Lost(Gpu),
+    /// Lost, as was reported. The host's cores take its place.
+    GivenUp(Gpu),
 }
 
-impl GpuSlot {
+impl GpuState {
+    fn gpu(&self) -> &Gpu {
+        let (Self::Open(gpu) | Self::Lost(gpu) | Self::GivenUp(gpu)) = self;
+        gpu
+    }
+}
+
+impl DeviceGpu {
     pub fn new(gpu: Gpu, recovery: Recovery, store: Option<Arc<Store>>) -> Self {
         let choice = AdapterChoice::again(gpu.info());
         Self {
-            current: RwLock::new(Current { gpu, is_reported: false }),
+            state: RwLock::new(GpuState::Open(gpu)),
             recovery,
             choice,
             store,
@@ -45,13 +56,12 @@ impl GpuSlot {
 
     /// The device that was opened last, lost or not.
     pub fn opened(&self) -> Gpu {
-        self.current.read().gpu.clone()
+        self.state.read().gpu().clone()
     }
 
     /// Returns whether runs may use the GPU.
     pub fn is_usable(&self) -> bool {
-        let current = self.current.read();
-        self.recovery != Recovery::Cpu || !current.is_reported
+        !matches!(*self.state.read(), GpuState::GivenUp(_))
     }
 
     pub fn losses(&self) -> u64 {
@@ -73,12 +83,15 @@ impl GpuSlot {
 
     /// Reports a loss, once.
     pub(super) fn report(&self) {
-        let mut current = self.current.write();
-        let Some(reason) = current.gpu.loss().map(str::to_owned) else { return };
-        if std::mem::replace(&mut current.is_reported, true) {
-            return;
-        }
-        drop(current);
+        let mut state = self.state.write();
+        let GpuState::Open(gpu) = &*state else { return };
+        let Some(reason) = gpu.loss().map(str::to_owned) else { return };
+        let gpu = gpu.clone();
+        *state = match self.recovery {
+            Recovery::Cpu => GpuState::GivenUp(gpu),
+            Recovery::Fail | Recovery::Reopen => GpuState::Lost(gpu),
+        };
+        drop(state);
         let losses = self.losses.fetch_add(1, Ordering::Relaxed) + 1;
         self.listeners.call(&DeviceLoss { reason, recovery: self.recovery, losses });
     }
@@ -102,14 +115,15 @@ impl GpuSlot {
             let why = "a new one has other limits or features than the lost one";
             return Err(not_reopened(why.into()).into());
         }
-        let mut current = self.current.write();
+        let mut state = self.state.write();
         // Another task may have opened it meanwhile.
-        if current.gpu.loss().is_none() {
+        if state.gpu().loss().is_none() {
             return Ok(());
         }
-        let lost = std::mem::replace(&mut *current, Current { gpu, is_reported: false });
-        drop(current);
-        lost.gpu.close();
+        let (GpuState::Open(lost) | GpuState::Lost(lost) | GpuState::GivenUp(lost)) =
+            std::mem::replace(&mut *state, GpuState::Open(gpu));
+        drop(state);
+        lost.close();
         Ok(())
     }
 
@@ -122,16 +136,16 @@ impl GpuSlot {
 impl Device {
     /// The GPU, as long as there is one to use.
     pub(crate) fn opened(&self) -> Option<Gpu> {
-        self.gpu_slot().filter(|gpu_slot| gpu_slot.is_usable()).map(GpuSlot::opened)
+        self.device_gpu().filter(|gpu| gpu.is_usable()).map(DeviceGpu::opened)
     }
 
-    pub(super) fn gpu_slot(&self) -> Option<&GpuSlot> {
-        self.0.gpu_slot.as_ref()
+    pub(super) fn device_gpu(&self) -> Option<&DeviceGpu> {
+        self.0.device_gpu.as_ref()
     }
 
     /// Returns whether runs under way are repeated after a loss of the GPU.
     pub(crate) fn recovers(&self) -> bool {
-        self.gpu_slot().is_some_and(|gpu_slot| gpu_slot.recovery != Recovery::Fail)
+        self.device_gpu().is_some_and(|gpu| gpu.recovery != Recovery::Fail)
     }
 }
 
@@ -145,15 +159,15 @@ mod tests {
         let builder = Device::builder().without_cache().recovery(Recovery::Fail);
         let Some(device) = found(builder.gpu().await) else { return };
         let gpu = device.opened().unwrap();
-        let mut gpu_slot = GpuSlot::new(gpu, Recovery::Reopen, None);
-        gpu_slot.choice = AdapterChoice::best(Some("no such card".into()), true);
+        let mut device_gpu = DeviceGpu::new(gpu, Recovery::Reopen, None);
+        device_gpu.choice = AdapterChoice::best(Some("no such card".into()), true);
         device.simulate_loss();
         let lost = device.eval(|b| b.full(1, 1.0_f32)).await.unwrap_err();
         for _ in 0..2 {
-            let error = gpu_slot.recover(lost.clone()).await.unwrap_err();
+            let error = device_gpu.recover(lost.clone()).await.unwrap_err();
             let told = matches!(&error, Error::Device(DeviceError::NotReopened { .. }));
             assert!(told && error.to_string().contains("no such card"), "{error}");
         }
-        assert_eq!(gpu_slot.losses(), 1);
+        assert_eq!(device_gpu.losses(), 1);
     }
 }
