@@ -43,7 +43,6 @@ impl Stopwatch {
     }
 }
 
-/// The whole nanoseconds of `time`.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

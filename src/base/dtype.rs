@@ -46,7 +46,6 @@ impl DType {
         }
     }
 
-    /// The type that a lane computes in.
     #[must_use]
     pub(crate) const fn lane(self) -> Ty {
         match self {
@@ -102,7 +101,6 @@ pub(crate) mod sealed {
     pub trait Sealed: Sized {
         /// The elements that `bytes` hold; `None` if they lie askew, or one is no value of the type.
         fn in_place(bytes: &[u8]) -> Option<&[Self]>;
-        /// As [`in_place`](Self::in_place).
         fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]>;
         /// The elements in the memory of `words`, which is given back if an element is no word.
         fn from_words(words: Vec<u32>) -> Result<Vec<Self>, Vec<u32>>;
@@ -267,34 +265,23 @@ impl<N: Newtype<Inner: Index>> Index for N {}
 impl<N: Newtype<Inner: Logical>> Logical for N {}
 
 macro_rules! elements {
-    ($($t:ty, $d:ident, $to:expr;)*) => {$(
+    ($($t:ty, $d:ident, $to:expr, $($kind:ident)+;)*) => {$(
         impl Element for $t {
             const DTYPE: DType = DType::$d;
             fn scalar(self) -> Scalar {
                 Scalar::new(DType::$d, ($to)(self))
             }
         }
+        $(impl $kind for $t {})+
     )*};
 }
 elements! {
-    f32, F32, |v: f32| f64::from(v);
-    f16, F16, |v: f16| v.to_f64();
-    i32, I32, |v: i32| f64::from(v);
-    u32, U32, |v: u32| f64::from(v);
-    bool, Bool, |v: bool| f64::from(u8::from(v));
+    f32, F32, f64::from, Numeric Signed Float;
+    f16, F16, f16::to_f64, Numeric Signed Float;
+    i32, I32, f64::from, Numeric Signed Index;
+    u32, U32, f64::from, Numeric Index;
+    bool, Bool, |v: bool| f64::from(u8::from(v)), Logical;
 }
-impl Numeric for f32 {}
-impl Numeric for f16 {}
-impl Numeric for i32 {}
-impl Numeric for u32 {}
-impl Signed for f32 {}
-impl Signed for f16 {}
-impl Signed for i32 {}
-impl Float for f32 {}
-impl Float for f16 {}
-impl Index for i32 {}
-impl Index for u32 {}
-impl Logical for bool {}
 
 /// One value of any element type, compared and hashed by its bits.
 ///
@@ -330,7 +317,6 @@ impl Scalar {
         self.value
     }
 
-    /// The value as the 32 bits of a lane.
     pub(crate) fn lane_bits(self) -> u32 {
         self.dtype.lane().bits(self.value)
     }

@@ -20,14 +20,12 @@ struct Flights<K> {
 struct UnderWay<K> {
     /// One for each key whose thing is being made.
     flights: Vec<Flight<K>>,
-    /// The number of the next flight.
     next: u64,
 }
 
 struct Flight<K> {
     key: K,
     number: u64,
-    /// Tasks that wait for the end.
     waiting: Vec<Waker>,
 }
 
@@ -81,7 +79,6 @@ impl<K: Clone + PartialEq> SingleFlight<K> {
         }
     }
 
-    /// As [`begin`](Self::begin), blocking the thread.
     pub fn begin_blocking<T>(&self, key: &K, made: impl Fn() -> Option<T>) -> Begin<T, K> {
         let mut under_way = self.0.under_way.lock();
         while under_way.of(key).is_some() {

@@ -11,7 +11,6 @@ pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use std::sync::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use std::{hint, thread};
 
-/// A mutex without poison.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 

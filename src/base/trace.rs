@@ -51,7 +51,6 @@ pub(crate) struct Timeline {
     steps: usize,
 }
 
-/// No timeline.
 pub(crate) static OFF: Timeline = Timeline { page: None, steps: 0 };
 
 struct Page {
@@ -59,7 +58,6 @@ struct Page {
     parts: Mutex<Vec<Part>>,
 }
 
-/// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub what: What,
@@ -78,7 +76,6 @@ pub(crate) enum What {
     Step(usize),
     /// The GPU, for this dispatch of the plan.
     Dispatch(usize),
-    /// The GPU, for copies.
     Copies(&'static str),
 }
 
@@ -133,7 +130,6 @@ impl Timeline {
     }
 }
 
-/// A part of a run that goes on.
 pub(crate) struct PartTimer {
     timeline: Timeline,
     what: What,
@@ -147,7 +143,6 @@ impl Drop for PartTimer {
     }
 }
 
-/// A stage that begins, made by [`stage!`].
 pub(crate) struct StageSpan {
     timing: Option<PartTimer>,
     #[cfg(feature = "tracing")]
@@ -223,12 +218,5 @@ mod tests {
         });
         let names: Vec<_> = timeline.parts().iter().map(|part| part.what).collect();
         assert_eq!(names, [What::Host("outer"), What::Host("second")]);
-    }
-
-    #[test]
-    fn nothing_is_kept_where_nobody_asks() {
-        let timeline = Timeline::default();
-        stage!(timeline, "stage").of(|| {});
-        assert!(timeline.part(What::Step(0)).is_none() && timeline.parts().is_empty());
     }
 }

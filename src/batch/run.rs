@@ -13,7 +13,6 @@ use crate::error::{ReadError, Result};
 use crate::record::{Recorded, Version};
 use crate::session::{HostOrGpuResult, LastPlan, RunResults, RunStats};
 
-/// The last run of a batch.
 #[derive(Debug, Default)]
 pub(super) struct LastRun {
     /// The plan of the graph of this version.
@@ -109,7 +108,6 @@ impl GpuCommandBatch {
         Ok(())
     }
 
-    /// The data of all uploads, by position.
     #[cfg(test)]
     pub(crate) fn uploaded(&self) -> Result<crate::record::Uploads> {
         let recorded = self.recorded();

@@ -22,12 +22,15 @@ pub(super) enum Piece {
     Arithmetic,
     /// Four transcendental functions, 60 flops an element and some cheap ones.
     Transcendental,
-    /// The sum of all elements.
     Sum,
     /// Softmax of rows of 256.
     Softmax,
     /// `[m, k] · [k, n]`
-    Product { m: usize, n: usize, k: usize },
+    Product {
+        m: usize,
+        n: usize,
+        k: usize,
+    },
     /// An upload, of which one element is kept. A graph has one at most.
     Upload,
     /// The download of elements that are made on the device.
@@ -135,7 +138,6 @@ pub(super) fn pieces(piece: Piece, elements: usize, times: usize) -> Option<Grap
     Some(recorder.graph)
 }
 
-/// A chain of `times` small products.
 pub(super) fn chain(times: usize) -> Option<Graph> {
     let mut recorder = ProbeRecorder::default();
     let mut x = recorder.resident([4, 4]);

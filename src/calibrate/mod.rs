@@ -60,7 +60,6 @@ pub(crate) struct AtOnce;
 
 impl Pace for AtOnce {}
 
-/// The device to measure.
 pub(crate) struct Subject {
     pub cpu: Target,
     pub pool: Arc<CpuPool>,
@@ -217,7 +216,6 @@ mod tests {
     use crate::base::test_device::found;
     use crate::exec::gpu::AdapterChoice;
 
-    /// Says to stop at once.
     struct Stop;
 
     impl Pace for Stop {

@@ -61,7 +61,6 @@ pub(super) struct ProbeTiming {
     pub moved: f64,
 }
 
-/// The runs of a probe so far.
 #[derive(Default)]
 struct Runs {
     count: usize,

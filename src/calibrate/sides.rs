@@ -27,7 +27,6 @@ const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20,
 /// The same on a GPU, whose time is the same for all small sizes. Each further size is a further kernel to compile.
 const SIZES_GPU: [usize; 4] = [1 << 12, 1 << 17, 1 << 21, 1 << 24];
 
-/// Elements of the transfers.
 const TRANSFER_SIZES: [usize; 5] = [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21];
 /// Kernels of the longer of two runs. The difference of the runs gives the time of a kernel.
 const MANY: usize = 9;

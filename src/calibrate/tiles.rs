@@ -13,7 +13,6 @@ const MOST_CORES: u32 = 1024;
 /// Elements of k in the probes, at most.
 const LONGEST: usize = 1024;
 
-/// Measures tiles.
 pub(super) struct Gauge<'a> {
     bench: &'a Bench<'a>,
     known: Vec<KnownTile>,
@@ -28,7 +27,6 @@ impl<'a> Gauge<'a> {
         Self { bench, known, round_trip: profile.gpu.round_trip + profile.gpu.dispatch }
     }
 
-    /// Plans with the kernels of all tiles.
     pub fn plans(&self) -> impl Iterator<Item = Plan> {
         self.known.iter().filter_map(|tile| self.plan(tile, 1, 1, tile.bk * 8))
     }

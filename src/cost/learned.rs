@@ -15,7 +15,6 @@ pub struct Learned {
     pub(crate) trials: Vec<Tried>,
 }
 
-/// A graph with its trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Tried {

@@ -7,13 +7,10 @@ use crate::base::dtype::DType;
 pub(crate) struct Limits {
     /// The adapter's name, for messages.
     pub adapter: String,
-    /// Bytes of the largest binding.
     pub binding_bytes: u64,
-    /// Storage buffers that one kernel can bind.
     pub storage_buffers: usize,
     /// Workgroups along one dimension of a dispatch.
     pub groups: u32,
-    /// Bytes of workgroup memory.
     pub workgroup_bytes: u32,
     /// Threads of the largest workgroup, 256 or more.
     pub threads: u32,

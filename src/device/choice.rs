@@ -12,7 +12,6 @@ use crate::graph::Graph;
 use crate::ops::{Op, Type};
 use crate::plan::{Chooser, Placed, Planned, Stage, Target, place};
 
-/// A graph that is to run.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanRequest<'a> {
     pub graph: &'a Graph,

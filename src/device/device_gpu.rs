@@ -81,7 +81,6 @@ impl DeviceGpu {
         }
     }
 
-    /// Reports a loss, once.
     pub(super) fn report(&self) {
         let mut state = self.state.write();
         let GpuState::Open(gpu) = &*state else { return };

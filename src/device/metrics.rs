@@ -16,7 +16,6 @@ macro_rules! counters {
         counts { $($counter:ident $field:ident $help:literal;)* }
         times { $($timer:ident $nanoseconds:ident $seconds:ident $spent:literal;)* }
     ) => {
-        /// The counters.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Counter {
             $($counter,)*
@@ -211,6 +210,23 @@ impl Device {
         self.0.counters.metrics(self.0.busy_tracker.running() as u64, self.pool_stats())
     }
 
+    /// The counters of the device's pools of memory and of its plans since it was opened.
+    #[must_use]
+    pub fn pool_stats(&self) -> PoolStats {
+        let gpu = self.device_gpu().map(|gpu| gpu.opened().memory_counts()).unwrap_or_default();
+        let losses = self.device_gpu().map_or(0, DeviceGpu::losses);
+        let (plan_hits, plan_misses, plans) = self.0.plans.counts();
+        PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
+    }
+
+    /// Frees all memory that lies idle. What was not used for 20 to 40 seconds is freed without it.
+    pub fn trim(&self) {
+        if let Some(gpu) = self.opened() {
+            gpu.trim();
+        }
+        self.pool().trim();
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         &self.0.counters
     }
@@ -251,24 +267,5 @@ impl fmt::Display for PoolStats {
             write!(f, "\nthe gpu was lost {}", count(self.losses, "time"))?;
         }
         Ok(())
-    }
-}
-
-impl Device {
-    /// The counters of the device's pools of memory and of its plans since it was opened.
-    #[must_use]
-    pub fn pool_stats(&self) -> PoolStats {
-        let gpu = self.device_gpu().map(|gpu| gpu.opened().memory_counts()).unwrap_or_default();
-        let losses = self.device_gpu().map_or(0, DeviceGpu::losses);
-        let (plan_hits, plan_misses, plans) = self.0.plans.counts();
-        PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
-    }
-
-    /// Frees all memory that lies idle. What was not used for 20 to 40 seconds is freed without it.
-    pub fn trim(&self) {
-        if let Some(gpu) = self.opened() {
-            gpu.trim();
-        }
-        self.pool().trim();
     }
 }

@@ -34,7 +34,6 @@ use self::device_gpu::DeviceGpu;
 use self::profile_file::ProfileFile;
 use self::profile_store::ProfileStore;
 pub(crate) use self::profile_store::Targets;
-use crate::base::disk_cache::Store;
 use crate::base::future::BoxFuture;
 use crate::base::process::watch_forks;
 use crate::cost::{Backend, DeviceProfile, Limits, Placement};
@@ -63,7 +62,6 @@ struct DeviceInner {
     sides: OpenedSides,
     placement: Placement,
     learns_nothing: bool,
-    /// True if the profile was given by hand.
     by_hand: bool,
     pool: Arc<CpuPool>,
     plans: Arc<plan_cache::PlanCache>,
@@ -128,10 +126,10 @@ impl Device {
     /// [cache](DeviceBuilder#the-cache), as for every device.
     #[must_use]
     pub fn cpu() -> Self {
-        Self::on_cpu(None, Self::builder().unchecked())
+        Self::on_cpu(None, Self::builder())
     }
 
-    fn on_cpu(fallback: Option<String>, start: DeviceStart) -> Self {
+    fn on_cpu(fallback: Option<String>, start: DeviceBuilder) -> Self {
         let threads = crate::exec::threads::count();
         let info = DeviceInfo {
             name: "cpu".into(),
@@ -172,7 +170,7 @@ impl Device {
         DeviceBuilder::default()
     }
 
-    fn with_gpu(gpu: Gpu, sides: OpenedSides, start: DeviceStart) -> Self {
+    fn with_gpu(gpu: Gpu, sides: OpenedSides, start: DeviceBuilder) -> Self {
         let found = gpu.info();
         let info = DeviceInfo {
             name: found.name.clone(),
@@ -183,7 +181,7 @@ impl Device {
             fallback: None,
         };
         let limits = Some(gpu.limits().clone());
-        let (recovery, store) = (start.recovery, start.store.clone());
+        let (recovery, store) = (start.recovery, start.store());
         let mut inner = DeviceInner::new(info, limits, sides, start);
         inner.device_gpu = Some(DeviceGpu::new(gpu, recovery, store));
         Self(Arc::new(inner))
@@ -262,22 +260,16 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The options and files that a device starts from.
-struct DeviceStart {
-    /// Given by hand.
-    profile: Option<DeviceProfile>,
-    learns_nothing: bool,
-    placement: Placement,
-    budget: Budget,
-    recovery: Recovery,
-    store: Option<Arc<Store>>,
-}
-
 impl DeviceInner {
     /// Without a GPU, whose limits are given if there will be one.
-    fn new(info: DeviceInfo, gpu: Option<Limits>, sides: OpenedSides, start: DeviceStart) -> Self {
+    fn new(
+        info: DeviceInfo,
+        gpu: Option<Limits>,
+        sides: OpenedSides,
+        start: DeviceBuilder,
+    ) -> Self {
         let by_hand = start.profile.is_some();
-        let store = start.store.filter(|_| cfg!(feature = "serde"));
+        let store = start.store().filter(|_| cfg!(feature = "serde"));
         let profile_file = store.map(|store| ProfileFile::new(store, &info));
         let kept = profile_file.as_ref().filter(|_| !by_hand).and_then(ProfileFile::load);
         let profile = start.profile.or(kept);
@@ -298,7 +290,7 @@ impl DeviceInner {
             learns_nothing: start.learns_nothing,
             by_hand,
             pool: janitor::watched(CpuPool::default()),
-            budget: start.budget,
+            budget: Budget::new(start.memory_budget),
             plans: Arc::default(),
             counters: Arc::default(),
             device_gpu: None,

@@ -14,7 +14,6 @@ use crate::error::Result;
 use crate::graph::Fingerprint;
 use crate::plan::{Plan, Step};
 
-/// The most plans in the cache.
 const PLANS: usize = 1024;
 
 /// Everything that a plan depends on.
@@ -22,7 +21,6 @@ const PLANS: usize = 1024;
 struct Key {
     graph: Fingerprint,
     placement: Placement,
-    /// The route, if it is not left to prediction.
     route: Option<Route>,
     /// The place of each resident's data.
     residents: SmallVec<[Residence; 8]>,
@@ -104,12 +102,10 @@ impl Device {
         Ok((prepared, false))
     }
 
-    /// The dispatches of `plan` on a GPU.
     pub(crate) fn dispatches(&self, plan: &Plan) -> Vec<Dispatch> {
         self.dispatches_by_step(plan).into_iter().flatten().collect()
     }
 
-    /// The [dispatches](Self::dispatches) of each step.
     pub(crate) fn dispatches_by_step(&self, plan: &Plan) -> Vec<Vec<Dispatch>> {
         let targets = self.targets();
         let limits = &targets.of(plan.backend).limits;

@@ -24,7 +24,6 @@ pub(crate) struct Prepared {
     pub bytes: u64,
     /// Device memory that a run holds at once.
     pub peak_bytes: u64,
-    /// Predicted seconds of a run.
     pub seconds: f64,
     /// True if only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
     pub is_bound_by_data: bool,
@@ -37,9 +36,7 @@ pub(crate) struct Prepared {
 }
 
 pub(crate) enum CompiledPieces {
-    /// All on one side.
     Whole(CompiledPlan),
-    /// Some on each side.
     Split(CompiledSplit),
 }
 
@@ -57,7 +54,6 @@ pub(crate) struct CompiledSplit {
 pub(crate) struct CompiledPart {
     pub piece: CompiledPlan,
     pub stage: Stage,
-    /// The sources of its uploads, by position.
     pub uploads: Vec<Supply>,
     /// The graph's residents that its residents are, by position.
     pub residents: Vec<u32>,

@@ -20,7 +20,6 @@ pub(super) struct ProfileStore {
     changing: Mutex<()>,
 }
 
-/// A target for each side of a device.
 pub(crate) struct Targets {
     /// Counts the profiles of the device.
     pub revision: u64,

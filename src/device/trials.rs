@@ -13,7 +13,6 @@ use crate::cost::{MOST_TRIALS, Placement, Route, RunOutcome, Trial, Tried};
 use crate::graph::Fingerprint;
 use crate::plan::Routes;
 
-/// The trials of a device, by graph.
 pub(super) struct Trials(Mutex<Lru<Fingerprint, Arc<SharedTrial>>>);
 
 /// The trial of one graph, shared by all of its runs.

@@ -59,7 +59,7 @@ impl DeviceBuilder {
         device: wgpu::Device,
         queue: wgpu::Queue,
     ) -> Result<Device> {
-        let start = self.start(OpenedSides::Gpu)?;
+        let start = self.checked(OpenedSides::Gpu)?;
         let driver = Driver::adopt(adapter, device, queue)?;
         Ok(Device::with_gpu(Gpu::new(driver, None)?, OpenedSides::Gpu, start))
     }

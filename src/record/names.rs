@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::error::Origin;
 use crate::graph::{Graph, NodeId};
 
-/// The values that have a name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(HashMap<Arc<str>, NodeId>);
 
@@ -15,12 +14,10 @@ impl Names {
         self.0.insert(name.into(), node);
     }
 
-    /// The value of that name.
     pub fn get(&self, name: &str) -> Option<NodeId> {
         self.0.get(name).copied()
     }
 
-    /// All names, in order.
     pub fn all(&self) -> Vec<String> {
         let mut names: Vec<String> = self.0.keys().map(ToString::to_string).collect();
         names.sort_unstable();

@@ -45,7 +45,6 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// An empty record.
     pub(crate) fn new(device: &Device, brand: u64) -> Self {
         Self {
             device: device.clone(),
@@ -66,7 +65,6 @@ impl Recorded {
         is_own.then_some(value.node)
     }
 
-    /// The position of the upload that a node is.
     pub(crate) fn upload(&self, node: NodeId) -> Result<usize, DataError> {
         match self.graph[node].op {
             Op::Upload(position) => Ok(position as usize),

@@ -22,7 +22,6 @@ use crate::residents::SliceUpdate;
 pub(crate) struct Version {
     /// Changes of the graph or of its placement, each of which asks for another plan.
     pub graph: u64,
-    /// Changes of uploaded data.
     pub data: u64,
 }
 
@@ -36,7 +35,6 @@ pub(crate) struct Recorder {
     /// Positions of the uploads whose data calls of `write_with` are changing.
     pub changing: Vec<usize>,
     mistakes: Vec<Mistake>,
-    /// Time spent recording.
     pub recording: Stopwatch,
     version: Version,
 }

@@ -3,11 +3,22 @@
 use smallvec::SmallVec;
 
 use super::change::{Change, apart, lost, submit_changes};
-use super::{Keep, Storage};
+use super::{Handle, Storage};
 use crate::device::Device;
 use crate::error::{DeviceError, Result};
 use crate::exec::Patch;
 use crate::exec::gpu::{in_last_poll, in_turn};
+
+/// A resident that each run of a batch fills.
+#[derive(Clone, Debug)]
+pub(crate) struct Keep {
+    pub handle: Handle,
+    /// The part of the resident that the value replaces; `None` if it replaces all.
+    pub patch: Option<Patch>,
+}
+
+/// The values that a run left, in the order of the graph's keeps.
+pub(crate) type KeptValues = SmallVec<[Storage; 1]>;
 
 /// Number of times that slices follow a value that other runs move from side to side.
 const TRIES: usize = 3;
@@ -166,7 +177,6 @@ mod tests {
     #[cfg(feature = "gpu")]
     use std::time::Duration;
 
-    use super::super::Handle;
     use super::*;
     use crate::base::dtype::DType;
     #[cfg(feature = "gpu")]

@@ -29,10 +29,6 @@ pub(crate) fn locations(graph: &Graph, residents: &[Handle]) -> Result<SmallVec<
 
 /// The residents for a run on the CPU. Data on the GPU alone is fetched, and stays on both sides unless it is shared.
 pub(crate) async fn all_on_host(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
-    let there: Option<Vec<_>> = handles.iter().map(Handle::host).collect();
-    if let Some(there) = there {
-        return Ok(there);
-    }
     let mut residents = Vec::with_capacity(handles.len());
     for handle in handles {
         residents.push(handle.on_host().await?);

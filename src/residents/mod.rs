@@ -3,15 +3,13 @@
 mod change;
 mod commit;
 mod handle;
-mod keep;
 mod location;
 mod slice_update;
 mod storage;
 mod update_order;
 
-pub(crate) use commit::commit;
+pub(crate) use commit::{Keep, KeptValues, commit};
 pub(crate) use handle::Handle;
-pub(crate) use keep::{Keep, KeptValues};
 #[cfg(feature = "gpu")]
 pub(crate) use location::on_device;
 pub(crate) use location::{all_on_device, all_on_host, locations};

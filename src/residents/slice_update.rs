@@ -14,11 +14,9 @@ const LEAST_BYTES: usize = 4 << 20;
 /// A value that equals another one but for a slice, as `replace_slice` recorded it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SliceUpdate {
-    /// The value before.
     pub state: NodeId,
     /// The elements of the slice.
     pub new: NodeId,
-    /// The region of the slice.
     pub patch: Patch,
 }
 

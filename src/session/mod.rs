@@ -5,19 +5,15 @@
 //! [`PieceRun`](piece_run::PieceRun) where all is on one side, several if the graph is split.
 
 mod fault;
-mod last_plan;
 mod piece_run;
-mod report;
 mod result;
 mod results;
 mod run_loop;
 mod single_run;
-mod split_run;
 mod state;
 mod stats;
 
-pub(crate) use last_plan::LastPlan;
 pub(crate) use result::{HostOrGpuResult, STRIDE, yield_now};
 pub(crate) use results::{RunDone, RunResults};
-pub(crate) use run_loop::{recover_for_repeat, repeated};
+pub(crate) use run_loop::{LastPlan, recover_for_repeat, repeated};
 pub use stats::RunStats;

@@ -24,13 +24,11 @@ use crate::ops::CpuFunction;
 use crate::plan::{Failed, Plan};
 use crate::residents::{Handle, Storage, all_on_device, all_on_host};
 
-/// The run of one piece.
 pub(super) struct PieceRun<'a> {
     pub device: &'a Device,
     pub piece: &'a CompiledPlan,
     /// The data of the piece's uploads, by position.
     pub uploads: Cow<'a, [Arc<HostBuffer>]>,
-    /// The functions of the whole batch for the CPU.
     pub functions: &'a [CpuFunction],
     /// The piece's residents, by position.
     pub residents: Cow<'a, [Handle]>,

@@ -48,7 +48,10 @@ impl HostOrGpuResult {
     /// The elements in a vector, copied on another thread if they are many.
     pub async fn into_vec<T: Element>(self) -> Vec<T> {
         let stage = stage!(OFF, "download", elements = self.len());
-        stage.over(pin!(self.copied_to_vec())).await
+        if self.len() * size_of::<T>() < LARGE_RESULT {
+            return stage.of(|| self.to_vec());
+        }
+        stage.over(pin!(off_thread(move || self.to_vec()))).await
     }
 
     /// As [`into_vec`](Self::into_vec), without a copy where the result lies on the host in 32-bit elements, fills most
@@ -62,13 +65,6 @@ impl HostOrGpuResult {
             copied => copied,
         };
         shared.into_vec().await
-    }
-
-    async fn copied_to_vec<T: Element>(self) -> Vec<T> {
-        if self.len() * size_of::<T>() < LARGE_RESULT {
-            return self.to_vec();
-        }
-        off_thread(move || self.to_vec()).await
     }
 
     /// The elements in a vector, copied by this thread and others.

@@ -21,7 +21,6 @@ pub(crate) struct RunDone {
     pub kept: KeptValues,
 }
 
-/// The end of the run of one piece.
 pub(super) struct PieceDone {
     pub results: RunResults,
     /// In the order of the plan's keeps.
@@ -39,7 +38,6 @@ pub(crate) enum RunResults {
 
 pub(crate) struct SplitResults {
     pub parts: Vec<RunResults>,
-    /// The part that made each download.
     pub downloads: Vec<PartValue>,
 }
 
@@ -50,7 +48,6 @@ impl RunResults {
         Some(self.get(at))
     }
 
-    /// The download number `at`.
     pub fn get(&self, at: usize) -> HostOrGpuResult {
         match self {
             Self::Host(buffers) => HostOrGpuResult::Host(Arc::clone(&buffers[at])),

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::report::report;
 use super::single_run::SingleRun;
 use super::state::{Chosen, RunState};
-use super::{LastPlan, RunDone, RunStats};
+use super::stats::report;
+use super::{RunDone, RunStats};
 use crate::base::clock::{Stopwatch, nanoseconds};
+use crate::base::sync::Mutex;
 use crate::base::trace::{OFF, Timeline, event, stage};
 use crate::cost::{Placement, Residence, Route, RunOutcome};
 use crate::device::{Counter, Device, PlanChoice, PlanRequest, Prepared};
@@ -25,6 +26,20 @@ const REPEATS: u64 = 3;
 
 /// Collects the data of all uploads, by position, when a run has room for it.
 pub(crate) type Collect<'a> = dyn FnMut() -> Result<Uploads> + Send + 'a;
+
+/// The choice of the last run, which the next one goes by if it still holds.
+#[derive(Debug, Default)]
+pub(crate) struct LastPlan(Mutex<Option<PlanChoice>>);
+
+impl LastPlan {
+    fn get(&self) -> Option<PlanChoice> {
+        self.0.lock().clone()
+    }
+
+    fn set(&self, choice: &PlanChoice) {
+        *self.0.lock() = Some(choice.clone());
+    }
+}
 
 /// The runs of one record, by a batch or by a program.
 #[derive(Clone, Copy)]
@@ -75,7 +90,6 @@ impl RunLoop<'_> {
         Ok(choice)
     }
 
-    /// The plan for a route on trial.
     fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
         let residents = self.locations()?;
         self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))

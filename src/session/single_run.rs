@@ -1,19 +1,29 @@
-//! One attempt at a run, by one plan.
+//! One attempt at a run, by one plan. A graph that is split has parts on the host's cores and one on the GPU, in one trip.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::fault::fault;
 use super::piece_run::PieceRun;
+use super::results::{PieceDone, SplitResults};
 use super::{RunResults, RunStats};
+use crate::base::clock::Stopwatch;
 use crate::base::trace::Timeline;
-use crate::device::{CompiledPieces, Prepared};
-use crate::error::Result;
+use crate::device::{CompiledPieces, CompiledSplit, Prepared};
+use crate::error::{DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
+use crate::graph::NodeId;
+use crate::plan::{PartValue, Stage, Supply};
 use crate::record::Recorded;
 use crate::residents::KeptValues;
+
+/// The end of each part, once it ran.
+type Finished = Vec<Option<PieceDone>>;
 
 /// An attempt that is about to be made.
 pub(super) struct SingleRun<'a> {
@@ -55,4 +65,128 @@ impl SingleRun<'_> {
         }
         Ok((done.results, done.kept))
     }
+
+    /// Runs all parts, those that do not wait for each other at the same time.
+    async fn run_split(&self, split: &CompiledSplit, stats: &mut RunStats) -> Result<PieceDone> {
+        let running = Stopwatch::started();
+        // A run that fails counts nothing.
+        let mut counts = stats.clone();
+        let mut finished: Finished = split.parts.iter().map(|_| None).collect();
+        let at = |stage| split.parts.iter().position(|part| part.stage == stage);
+        for stages in [&[Stage::Before][..], &[Stage::Beside, Stage::Gpu], &[Stage::After]] {
+            match stages.iter().filter_map(|&stage| at(stage)).collect::<Vec<_>>()[..] {
+                [one] => {
+                    let mut counted = RunStats::default();
+                    let done =
+                        self.piece(split, one, &finished).await?.run_piece(&mut counted).await?;
+                    finished[one] = Some(done);
+                    counts.add(&counted);
+                }
+                // The host's part begins first: it goes to other threads, and to submit takes time.
+                [beside, on_gpu] => {
+                    let mut counted = [RunStats::default(), RunStats::default()];
+                    let pieces = [
+                        self.piece(split, beside, &finished).await?,
+                        self.piece(split, on_gpu, &finished).await?,
+                    ];
+                    let [of_beside, of_gpu] = &mut counted;
+                    let [beside_run, gpu_run] = pieces;
+                    let (one, other) =
+                        both(beside_run.run_piece(of_beside), gpu_run.run_piece(of_gpu)).await;
+                    (finished[beside], finished[on_gpu]) = (Some(one?), Some(other?));
+                    counted.iter().for_each(|counted| counts.add(counted));
+                }
+                _ => {}
+            }
+        }
+        counts.run_time = running.total().saturating_sub(counts.compile_time);
+        *stats = counts;
+        self.joined(split, finished)
+    }
+
+    /// A part with the values that it reads.
+    async fn piece<'a>(
+        &'a self,
+        split: &'a CompiledSplit,
+        at: usize,
+        finished: &Finished,
+    ) -> Result<PieceRun<'a>> {
+        let own = &split.parts[at];
+        let mut uploads = Vec::with_capacity(own.uploads.len());
+        for supply in &own.uploads {
+            uploads.push(match *supply {
+                Supply::Upload(upload) => self.uploads[upload as usize].clone(),
+                Supply::Part(PartValue { part, at }) => {
+                    let done = finished[part].as_ref().ok_or_else(not_run)?;
+                    done.results.get(at).into_host().await?
+                }
+            });
+        }
+        let before = split.parts[..at].iter();
+        let residents =
+            own.residents.iter().map(|&at| self.recorded.residents[at as usize].clone());
+        Ok(PieceRun {
+            device: &self.recorded.device,
+            piece: &own.piece,
+            uploads: Cow::Owned(uploads),
+            functions: &self.recorded.functions,
+            residents: Cow::Owned(residents.collect()),
+            permit: &self.permit,
+            timeline: self
+                .timeline
+                .after_steps(before.map(|part| part.piece.plan.steps.len()).sum()),
+            is_beside: own.stage == Stage::Beside,
+        })
+    }
+
+    /// The parts as one run of the graph.
+    fn joined(&self, split: &CompiledSplit, finished: Finished) -> Result<PieceDone> {
+        let finished: Option<Vec<PieceDone>> = finished.into_iter().collect();
+        let finished = finished.ok_or_else(not_run)?;
+        let position = |node: NodeId| self.recorded.graph.iter().position(|(id, _)| id == node);
+        let failed = finished.iter().filter_map(|done| done.failed);
+        Ok(PieceDone {
+            failed: failed.min_by_key(|&(node, at)| (position(node), at)),
+            kept: split
+                .keeps
+                .iter()
+                .map(|made| finished[made.part].kept[made.at].clone())
+                .collect(),
+            results: RunResults::Split(Box::new(SplitResults {
+                parts: finished.into_iter().map(|done| done.results).collect(),
+                downloads: split.downloads.clone(),
+            })),
+        })
+    }
+}
+
+/// The error for a part that ran before one that it reads from.
+fn not_run() -> DeviceError {
+    DeviceError::broken("a part that is read from was not run")
+}
+
+/// Both results, of two futures that are polled in turn.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(done) = one.as_mut().poll(context)
+        {
+            first = Some(done);
+        }
+        if second.is_none()
+            && let Poll::Ready(done) = other.as_mut().poll(context)
+        {
+            second = Some(done);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            halves => {
+                (first, second) = halves;
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }

@@ -36,7 +36,6 @@ pub(super) enum RunState {
 /// The plan that one run goes by.
 pub(super) struct Chosen {
     pub prepared: Arc<Prepared>,
-    /// The run's part in a trial, if it has one.
     pub trial: Option<Box<TrialRun>>,
 }
 

@@ -1,10 +1,13 @@
-//! Counters of one run.
+//! Counters of one run, and their report to the device's metrics and to `tracing`.
 
 use std::fmt;
 use std::time::Duration;
 
+use crate::base::trace::event;
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::Backend;
+use crate::device::{Counter, Device};
+use crate::error::Error;
 
 /// The counters of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,5 +118,34 @@ impl fmt::Display for RunStats {
         }
         let [run, predicted] = [self.run_time, self.predicted_time].map(|t| t.as_secs_f64());
         write!(f, ", run {} (predicted {})", seconds(run), seconds(predicted))
+    }
+}
+
+/// Counts an attempt at a run in the device's metrics, and tells `tracing` of it.
+pub(super) fn report(device: &Device, stats: &RunStats, failed: Option<&Error>) {
+    let counters = device.counters();
+    counters.add(Counter::SharedSubmits, stats.shared_submits);
+    counters.add(Counter::Kernels, stats.dispatches);
+    counters.add(Counter::BytesUp, stats.bytes_up);
+    counters.add(Counter::BytesDown, stats.bytes_down);
+    counters.spend(Counter::WaitNanos, stats.wait_time);
+    counters.spend(Counter::RunNanos, stats.run_time);
+    if failed.is_none() {
+        let on_gpu = stats.backend == Some(Backend::Gpu);
+        counters.add(if on_gpu { Counter::GpuRuns } else { Counter::CpuRuns }, 1);
+        counters.spend(Counter::PredictedNanos, stats.predicted_time);
+    }
+    match failed {
+        None => event!(
+            DEBUG,
+            "ran",
+            backend = stats.backend.map(|side| side.to_string()),
+            kernels = stats.dispatches,
+            bytes_up = stats.bytes_up,
+            bytes_down = stats.bytes_down,
+            seconds = stats.run_time.as_secs_f64(),
+            predicted_seconds = stats.predicted_time.as_secs_f64(),
+        ),
+        Some(error) => event!(WARN, "run failed", error = error.to_string()),
     }
 }

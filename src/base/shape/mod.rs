@@ -79,30 +79,21 @@ impl std::ops::Index<usize> for Shape {
         &self.0[axis]
     }
 }
-impl<const N: usize> From<[usize; N]> for Shape {
-    fn from(dims: [usize; N]) -> Self {
-        Self::new(&dims)
-    }
+macro_rules! from {
+    ($($(const $n:ident,)? $from:ty: |$dims:ident| $shape:expr;)*) => {$(
+        impl $(<const $n: usize>)? From<$from> for Shape {
+            fn from($dims: $from) -> Self {
+                $shape
+            }
+        }
+    )*};
 }
-impl From<&[usize]> for Shape {
-    fn from(dims: &[usize]) -> Self {
-        Self::new(dims)
-    }
-}
-impl From<Vec<usize>> for Shape {
-    fn from(dims: Vec<usize>) -> Self {
-        Self(SmallVec::from_vec(dims))
-    }
-}
-impl From<&Self> for Shape {
-    fn from(shape: &Self) -> Self {
-        shape.clone()
-    }
-}
-impl From<usize> for Shape {
-    fn from(len: usize) -> Self {
-        Self::new(&[len])
-    }
+from! {
+    const N, [usize; N]: |dims| Self::new(&dims);
+    &[usize]: |dims| Self::new(dims);
+    Vec<usize>: |dims| Self(SmallVec::from_vec(dims));
+    &Shape: |shape| shape.clone();
+    usize: |len| Self::new(&[len]);
 }
 impl FromIterator<usize> for Shape {
     fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Self {

@@ -12,7 +12,6 @@ const HOST: usize = 0;
 const CPU: usize = 1;
 const GPU: usize = 2;
 
-/// The trace of `profile`.
 pub(super) fn trace(profile: &Profile) -> String {
     let mut events = vec![name("process_name", 0, &profile.device)];
     events.extend(LANES.iter().enumerate().map(|(lane, text)| name("thread_name", lane, text)));
@@ -42,7 +41,6 @@ fn name(what: &str, lane: usize, name: &str) -> String {
     )
 }
 
-/// An event with a begin and a length.
 fn event(lane: usize, name: &str, start: Duration, time: Duration, detail: &str) -> String {
     let (name, start, time) = (text(name), micros(start), micros(time));
     format!(
@@ -55,7 +53,6 @@ fn micros(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64() * 1e6)
 }
 
-/// A string of JSON.
 fn text(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {

@@ -12,7 +12,6 @@ use crate::record::{Refusal, UntypedId, UserCall};
 use crate::residents::SliceUpdate;
 
 impl GpuCommandBatch {
-    /// The tensor of a node of this batch.
     pub(crate) fn tensor<T: Element>(&self, node: NodeId) -> Tensor<'_, T> {
         Tensor::new(self, BufferId::new(node, self.brand))
     }
@@ -23,7 +22,6 @@ impl GpuCommandBatch {
         Tensor::new(self, x.operand_of(self))
     }
 
-    /// Records `op` over `operands`.
     #[track_caller]
     pub(crate) fn record<T: Element>(&self, op: Op, operands: &[UntypedId]) -> Tensor<'_, T> {
         let node = self.recorder.lock().record(op, operands, T::DTYPE);
@@ -78,7 +76,6 @@ impl GpuCommandBatch {
     }
 }
 
-/// The result of an operation.
 pub(crate) trait OperationResult<'b>: Sized {
     /// A result whose users keep silent, since the mistake of `op` was reported.
     #[track_caller]

@@ -54,7 +54,6 @@ pub struct Weights {
     prefix: String,
 }
 
-/// A file and its header.
 struct TensorFile {
     bytes: Bytes,
     /// The file's name in messages.
@@ -261,7 +260,6 @@ impl Weights {
     }
 }
 
-/// The elements of a tensor.
 enum Elements<'a, T> {
     InPlace(&'a [T]),
     Converted(HostBuffer),

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::{Budget, Permit, TooMuch};
 
 const RUNS: usize = 4;
-/// Bytes of the whole budget.
 const ALL: u64 = 10;
 
 /// A possible next act of a run.
@@ -94,7 +93,6 @@ impl Scenario {
         Self { budget: Budget::new(Some(ALL)), queue, runs: Default::default() }
     }
 
-    /// All acts that may happen next.
     fn acts(&self) -> Vec<(usize, Act)> {
         let acts = self.runs.iter().enumerate().flat_map(|(run, state)| {
             let acts: &[Act] = match state {

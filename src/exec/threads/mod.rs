@@ -60,7 +60,6 @@ pub(crate) fn fill(to: &mut [u32], word: u32) {
     for_each(to.chunks_mut(PART).collect(), || (), |(), part| part.fill(word));
 }
 
-/// As [`copy`], to uninitialised memory.
 pub(crate) fn copy_to<T: Copy + Send + Sync>(from: &[T], to: &mut [MaybeUninit<T>], part: usize) {
     let parts = to.chunks_mut(part).zip(from.chunks(part));
     for_each(parts.collect(), || (), |(), (to, from)| _ = to.write_copy_of_slice(from));

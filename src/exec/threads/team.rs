@@ -43,7 +43,6 @@ struct Team {
     /// Number of helpers at work, and the bit [`CLOSED`].
     state: AtomicUsize,
     owner: Thread,
-    /// The panic of a helper.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
