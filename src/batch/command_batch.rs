@@ -26,7 +26,7 @@ impl GpuCommandBatch {
             brand,
             recorder: Mutex::new(Recorder::new(device, brand)),
             last: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            running: tokio::sync::Mutex::default(),
         }
     }
 

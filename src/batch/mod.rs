@@ -99,7 +99,7 @@ pub struct GpuCommandBatch {
     recorder: Mutex<Recorder>,
     last: Mutex<LastRun>,
     /// Held by the run under way.
-    turn: tokio::sync::Mutex<()>,
+    running: tokio::sync::Mutex<()>,
 }
 
 impl Drop for GpuCommandBatch {

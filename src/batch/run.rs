@@ -79,9 +79,9 @@ impl GpuCommandBatch {
     fn executed(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
             // Without a wait where there is none: a short run is done at the first poll.
-            let _turn = match self.turn.try_lock() {
-                Ok(turn) => turn,
-                Err(_) => self.turn.lock().await,
+            let _running = match self.running.try_lock() {
+                Ok(running) => running,
+                Err(_) => self.running.lock().await,
             };
             self.last.lock().ran = None;
             let snapshot = self.snapshot();

@@ -10,7 +10,7 @@ use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, Trial};
 use crate::error::{PlanError, Result};
 use crate::graph::Graph;
 use crate::ops::{Op, Type};
-use crate::plan::{Chooser, Placed, Planned, Stage, Target, place};
+use crate::plan::{Chooser, Phase, Placed, Planned, Target, place};
 
 #[derive(Clone, Copy)]
 pub(crate) struct PlanRequest<'a> {
@@ -201,7 +201,7 @@ fn seconds_to_move(wanted: &PlanRequest<'_>, planned: &Planned, profile: &Device
     let is_read_by_host = |at: u32| match planned {
         Planned::Whole(plan) => plan.backend == Backend::Cpu,
         Planned::Split(split) => {
-            let parts = split.parts.iter().filter(|part| part.stage != Stage::Gpu);
+            let parts = split.parts.iter().filter(|part| part.phase != Phase::Gpu);
             parts.into_iter().any(|part| part.residents.contains(&at))
         }
     };

@@ -11,7 +11,7 @@ use crate::error::DeviceError;
 use crate::exec::cpu::CpuProgram;
 use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
-use crate::plan::{PartValue, Placed, Plan, Planned, Routes, Split, SplitPart, Stage, Supply};
+use crate::plan::{PartValue, Phase, Placed, Plan, Planned, Routes, Split, SplitPart, Supply};
 
 /// The plan of a graph and its kernels, shared by all batches and programs of the same structure.
 pub(crate) struct Prepared {
@@ -53,7 +53,7 @@ pub(crate) struct CompiledSplit {
 /// One piece, and how it is tied to the others.
 pub(crate) struct CompiledPart {
     pub piece: CompiledPlan,
-    pub stage: Stage,
+    pub phase: Phase,
     pub uploads: Vec<Supply>,
     /// The graph's residents that its residents are, by position.
     pub residents: Vec<u32>,
@@ -123,7 +123,7 @@ impl Prepared {
         match &self.pieces {
             CompiledPieces::Whole(_) => self.backend() == Backend::Gpu || !has_far,
             CompiledPieces::Split(CompiledSplit { parts, .. }) => {
-                parts.iter().all(|part| part.stage == Stage::Gpu || !part.residents.iter().any(far))
+                parts.iter().all(|part| part.phase == Phase::Gpu || !part.residents.iter().any(far))
             }
         }
     }
@@ -138,9 +138,9 @@ impl Prepared {
 
 impl CompiledPieces {
     fn of(planned: Planned) -> Self {
-        let part = |SplitPart { stage, plan, uploads, residents }: SplitPart| CompiledPart {
+        let part = |SplitPart { phase, plan, uploads, residents }: SplitPart| CompiledPart {
             piece: CompiledPlan::new(plan),
-            stage,
+            phase,
             uploads,
             residents,
         };
@@ -200,7 +200,7 @@ impl CompiledPlan {
         let kernels = gpu.compile(device.dispatches(&self.plan), maker).await?;
         device.counters().add(Counter::Compiled, kernels.compiled.into());
         device.counters().spend(Counter::CompileNanos, compiling.total());
-        Ok((self.keep(kernels, gpu), true))
+        Ok((self.store(kernels, gpu), true))
     }
 
     /// The kernels, if they were compiled for `gpu`.
@@ -211,7 +211,7 @@ impl CompiledPlan {
 
     /// Stores the kernels `made` for later runs, and returns them. Kernels that are there already stay, since their
     /// parameters are on the device: another task may have compiled before this one was polled.
-    fn keep(&self, made: Arc<Kernels>, gpu: &Gpu) -> Arc<Kernels> {
+    fn store(&self, made: Arc<Kernels>, gpu: &Gpu) -> Arc<Kernels> {
         let mut kernels = self.on_gpu.write();
         if let Some(known) = kernels.as_ref().filter(|known| gpu.can_run(known)) {
             return Arc::clone(known);

@@ -35,7 +35,7 @@ pub(crate) use self::pipeline::plan;
 pub(crate) use self::place::placed::Routes;
 pub(crate) use self::place::placed::{Placed, Planned};
 pub(crate) use self::place::reason::Chooser;
-pub(crate) use self::place::split::{PartValue, Split, SplitPart, Stage, Supply};
+pub(crate) use self::place::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub(crate) use self::schedule::waves::Wave;
 pub use explain::Explanation;
 pub(crate) use place::place;

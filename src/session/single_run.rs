@@ -18,7 +18,7 @@ use crate::error::{DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::graph::NodeId;
-use crate::plan::{PartValue, Stage, Supply};
+use crate::plan::{PartValue, Phase, Supply};
 use crate::record::Recorded;
 use crate::residents::KeptValues;
 
@@ -72,9 +72,9 @@ impl SingleRun<'_> {
         // A run that fails counts nothing.
         let mut counts = stats.clone();
         let mut finished: Finished = split.parts.iter().map(|_| None).collect();
-        let at = |stage| split.parts.iter().position(|part| part.stage == stage);
-        for stages in [&[Stage::Before][..], &[Stage::Beside, Stage::Gpu], &[Stage::After]] {
-            match stages.iter().filter_map(|&stage| at(stage)).collect::<Vec<_>>()[..] {
+        let at = |phase| split.parts.iter().position(|part| part.phase == phase);
+        for phases in [&[Phase::Before][..], &[Phase::Beside, Phase::Gpu], &[Phase::After]] {
+            match phases.iter().filter_map(|&phase| at(phase)).collect::<Vec<_>>()[..] {
                 [one] => {
                     let mut counted = RunStats::default();
                     let done =
@@ -135,7 +135,7 @@ impl SingleRun<'_> {
             timeline: self
                 .timeline
                 .after_steps(before.map(|part| part.piece.plan.steps.len()).sum()),
-            is_beside: own.stage == Stage::Beside,
+            is_beside: own.phase == Phase::Beside,
         })
     }
 

@@ -64,7 +64,7 @@ impl Explanation {
                 );
                 placed_by(&mut text, placed, chooser, &targets);
                 for part in &split.parts {
-                    let _ = write!(text, "{}: ", part.stage);
+                    let _ = write!(text, "{}: ", part.phase);
                     head(&mut text, &part.plan);
                     supplies(&mut text, split, part);
                     page(&part.plan, &mut text);
@@ -189,7 +189,7 @@ fn supplies(page: &mut String, split: &Split, part: &SplitPart) {
         let Supply::Part(made) = supply else { continue };
         let is_it = |value: &&Value| matches!(value.home, Home::Upload { input, .. } if input as usize == upload);
         if let Some(value) = part.plan.values.iter().find(is_it) {
-            let from = split.parts[made.part].stage;
+            let from = split.parts[made.part].phase;
             let _ = writeln!(
                 page,
                 "  {} {}{} comes from what runs {from}",

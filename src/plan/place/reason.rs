@@ -8,7 +8,7 @@ use crate::base::units::{bytes, seconds};
 use crate::cost::{Backend, Placement, Residence, RouteTimes};
 use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
-use crate::plan::{Home, Placed, Planned, Stage};
+use crate::plan::{Home, Phase, Placed, Planned};
 
 /// The reason for the choice of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,7 +114,7 @@ pub(crate) fn table(
         Planned::Split(split) => {
             let parts = split.parts.iter().enumerate().map(|(at, part)| {
                 let of = Some(PartOf { split, at });
-                (Steps { whole: &part.plan, sides, residents, part: of }, column(part.stage))
+                (Steps { whole: &part.plan, sides, residents, part: of }, column(part.phase))
             });
             parts.collect()
         }
@@ -133,12 +133,12 @@ pub(crate) fn table(
     parts.iter().for_each(|(steps, _)| transfers(page, steps));
 }
 
-fn column(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Gpu => "gpu",
-        Stage::Before => "cpu, before",
-        Stage::Beside => "cpu, beside",
-        Stage::After => "cpu, after",
+fn column(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Gpu => "gpu",
+        Phase::Before => "cpu, before",
+        Phase::Beside => "cpu, beside",
+        Phase::After => "cpu, after",
     }
 }
 

@@ -1,6 +1,6 @@
 //! The pass *split*: a graph in up to four parts, of which one runs on the GPU in one trip.
 
-mod stages;
+mod phases;
 mod steps;
 
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::plan::{Plan, Target};
 /// A graph in parts that hand values to each other.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Split {
-    /// In an order in which they can run, at most one of each stage.
+    /// In an order in which they can run, at most one of each phase.
     pub parts: Vec<SplitPart>,
     /// The makers of the whole graph's outputs, in their order.
     pub downloads: Vec<PartValue>,
@@ -35,7 +35,7 @@ impl Split {
 /// One part with its plan.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SplitPart {
-    pub stage: Stage,
+    pub phase: Phase,
     pub plan: Plan,
     /// The sources of the plan's uploads, by position.
     pub uploads: Vec<Supply>,
@@ -45,7 +45,7 @@ pub(crate) struct SplitPart {
 
 /// When a part runs. Two that do not wait for each other run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
+pub(crate) enum Phase {
     /// The part on the host, before the GPU.
     Before,
     /// The part on the GPU.
@@ -56,11 +56,11 @@ pub(crate) enum Stage {
     After,
 }
 
-impl Stage {
+impl Phase {
     const ALL: [Self; 4] = [Self::Before, Self::Gpu, Self::Beside, Self::After];
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Before => "before the gpu",
@@ -108,20 +108,20 @@ pub(crate) fn split(
     residents: &[Residence],
 ) -> Result<Option<Split>, PlanError> {
     let steps = Steps { whole, sides, residents, part: None };
-    let stages = steps.stages(&steps.problem().solve());
+    let phases = steps.phases(&steps.problem().solve());
     // One side whole is not for this pass.
-    let Some(first) = stages.steps.first() else { return Ok(None) };
-    if stages.steps.iter().all(|stage| stage == first) && *first != Stage::After {
+    let Some(first) = phases.steps.first() else { return Ok(None) };
+    if phases.steps.iter().all(|phase| phase == first) && *first != Phase::After {
         return Ok(None);
     }
-    stages.split(graph, &steps).transpose()
+    phases.split(graph, &steps).transpose()
 }
 
 /// The predicted seconds of a run in these parts.
 fn seconds(parts: &[SplitPart]) -> f64 {
-    let of = |stage: Stage| {
-        let found = parts.iter().find(|part| part.stage == stage);
+    let of = |phase: Phase| {
+        let found = parts.iter().find(|part| part.phase == phase);
         found.map_or(0.0, |part| part.plan.seconds)
     };
-    of(Stage::Before) + of(Stage::Gpu).max(of(Stage::Beside)) + of(Stage::After)
+    of(Phase::Before) + of(Phase::Gpu).max(of(Phase::Beside)) + of(Phase::After)
 }

@@ -1,6 +1,6 @@
 //! The steps of a plan as a problem of assignment: what each takes on either side, and what moving a value takes.
 
-use super::{PartValue, SideTargets, Split, SplitPart, Stage, Supply};
+use super::{PartValue, Phase, SideTargets, Split, SplitPart, Supply};
 use crate::cost::{Backend, Residence};
 use crate::plan::place::assign::{Costs, Flow, FlowOrigin, Problem};
 use crate::plan::step_parts::ValueId;
@@ -35,7 +35,7 @@ impl Steps<'_> {
         match home {
             Home::Upload { input, .. } => {
                 let maker = self.part.and_then(|part| part.maker(input));
-                Some(if maker == Some(Stage::Gpu) { FlowOrigin::Gpu } else { FlowOrigin::Host })
+                Some(if maker == Some(Phase::Gpu) { FlowOrigin::Gpu } else { FlowOrigin::Host })
             }
             Home::Resident(at) => Some(match self.residence(at) {
                 None | Some(Residence::Both) => FlowOrigin::Both,
@@ -109,10 +109,10 @@ impl PartOf<'_> {
         &self.split.parts[self.at]
     }
 
-    /// The stage that makes the value of the plan's upload `input`, unless the whole graph's upload brings it.
-    pub fn maker(&self, input: u32) -> Option<Stage> {
+    /// The phase that makes the value of the plan's upload `input`, unless the whole graph's upload brings it.
+    pub fn maker(&self, input: u32) -> Option<Phase> {
         match self.part().uploads.get(input as usize)? {
-            Supply::Part(made) => Some(self.split.parts[made.part].stage),
+            Supply::Part(made) => Some(self.split.parts[made.part].phase),
             Supply::Upload(_) => None,
         }
     }
@@ -126,7 +126,7 @@ impl PartOf<'_> {
     fn is_handed(&self, value: ValueId, to_gpu: bool) -> bool {
         let takes = |made: PartValue| {
             let takers =
-                self.split.parts.iter().filter(|part| (part.stage == Stage::Gpu) == to_gpu);
+                self.split.parts.iter().filter(|part| (part.phase == Phase::Gpu) == to_gpu);
             takers.flat_map(|part| &part.uploads).any(|supply| *supply == Supply::Part(made))
         };
         self.made(value).any(takes)

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::steps::Steps;
-use super::{PartValue, Split, SplitPart, Stage, Supply, seconds};
+use super::{PartValue, Phase, Split, SplitPart, Supply, seconds};
 use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::graph::{Graph, GraphPart, NodeId, PartUpload};
@@ -13,15 +13,15 @@ use crate::plan::place::assign::{Assignment, FlowOrigin};
 use crate::plan::step_parts::ValueId;
 
 /// When each step runs, and where each value is made.
-pub(super) struct Stages {
-    pub steps: Vec<Stage>,
+pub(super) struct Phases {
+    pub steps: Vec<Phase>,
     /// `None` for data that is on the host, or on both sides.
-    values: Vec<Option<Stage>>,
+    values: Vec<Option<Phase>>,
 }
 
 impl Steps<'_> {
-    /// The stages of an assignment.
-    pub(super) fn stages(&self, sides: &Assignment) -> Stages {
+    /// The phases of an assignment.
+    pub(super) fn phases(&self, sides: &Assignment) -> Phases {
         let count = self.whole.values.len();
         let (mut after, mut before) = (vec![false; count], vec![false; count]);
         for (id, origin) in self.values() {
@@ -34,42 +34,42 @@ impl Steps<'_> {
             is_after[at] = reads(at).iter().any(|value| after[value.index()]);
             makes(at).for_each(|value| after[value.index()] = side == Backend::Gpu || is_after[at]);
         }
-        let mut steps = vec![Stage::Beside; sides.len()];
+        let mut steps = vec![Phase::Beside; sides.len()];
         for (at, &side) in sides.iter().enumerate().rev() {
             let is_before = makes(at).any(|value| before[value.index()]);
             if side == Backend::Gpu || is_before {
                 reads(at).iter().for_each(|value| before[value.index()] = true);
             }
             steps[at] = match (side, is_before, is_after[at]) {
-                (Backend::Gpu, ..) => Stage::Gpu,
-                (Backend::Cpu, true, _) => Stage::Before,
-                (Backend::Cpu, false, true) => Stage::After,
-                (Backend::Cpu, false, false) => Stage::Beside,
+                (Backend::Gpu, ..) => Phase::Gpu,
+                (Backend::Cpu, true, _) => Phase::Before,
+                (Backend::Cpu, false, true) => Phase::After,
+                (Backend::Cpu, false, false) => Phase::Beside,
             };
         }
         let values = self.values().map(|(id, origin)| {
-            let stage = match origin {
+            let phase = match origin {
                 FlowOrigin::Step(at) => Some(steps[at]),
-                FlowOrigin::Gpu => Some(Stage::Gpu),
+                FlowOrigin::Gpu => Some(Phase::Gpu),
                 FlowOrigin::Host | FlowOrigin::Both => None,
             };
-            (id, stage)
+            (id, phase)
         });
         let mut of = vec![None; count];
-        values.for_each(|(id, stage)| of[id.index()] = stage);
-        Stages { steps, values: of }
+        values.for_each(|(id, phase)| of[id.index()] = phase);
+        Phases { steps, values: of }
     }
 
     /// `part` with a plan, unless it would have to fetch data that lies on the GPU alone or is too large for its side.
     pub(super) fn plan(
         &self,
-        stage: Stage,
+        phase: Phase,
         uploads: Vec<Supply>,
         part: &GraphPart,
     ) -> Option<Result<SplitPart, PlanError>> {
         let far =
             |&at: &u32| self.residents.get(at as usize).is_some_and(|residence| residence.is_far());
-        let target = if stage == Stage::Gpu {
+        let target = if phase == Phase::Gpu {
             self.sides.gpu
         } else if part.residents.iter().any(far) {
             return None;
@@ -78,29 +78,29 @@ impl Steps<'_> {
         };
         let residents = part.residents.clone();
         match plan(&part.graph, target) {
-            Ok(plan) => Some(Ok(SplitPart { stage, plan, uploads, residents })),
+            Ok(plan) => Some(Ok(SplitPart { phase, plan, uploads, residents })),
             Err(error) => (!error.leaves_the_other_side()).then_some(Err(error)),
         }
     }
 }
 
-impl Stages {
+impl Phases {
     pub(super) fn split(&self, graph: &Graph, of: &Steps<'_>) -> Option<Result<Split, PlanError>> {
         let mut orders = self.hand_over(of.whole);
-        let on_host = self.steps.iter().copied().filter(|&stage| stage != Stage::Gpu).min();
-        let stage = |value: ValueId| self.values[value.index()].or(on_host).unwrap_or(Stage::Gpu);
+        let on_host = self.steps.iter().copied().filter(|&phase| phase != Phase::Gpu).min();
+        let phase = |value: ValueId| self.values[value.index()].or(on_host).unwrap_or(Phase::Gpu);
         let outputs = graph.outputs().into_iter().zip(&of.whole.downloads);
         let downloads: Vec<Place> =
-            outputs.map(|(node, &value)| orders.download(stage(value), node)).collect();
+            outputs.map(|(node, &value)| orders.download(phase(value), node)).collect();
         let kept = graph.keeps.iter().zip(&of.whole.keeps);
         let keeps: Vec<Place> =
-            kept.map(|(&node, &value)| orders.keep(stage(value), node)).collect();
+            kept.map(|(&node, &value)| orders.keep(phase(value), node)).collect();
         let present = orders.present();
-        let made = |(stage, at): Place| {
-            Some(PartValue { part: present.iter().position(|&present| present == stage)?, at })
+        let made = |(phase, at): Place| {
+            Some(PartValue { part: present.iter().position(|&present| present == phase)?, at })
         };
-        let parts = present.iter().map(|&stage| {
-            let PartOrder { downloads, keeps, given } = orders.of(stage);
+        let parts = present.iter().map(|&phase| {
+            let PartOrder { downloads, keeps, given } = orders.of(phase);
             let is_given = |node| given.contains(&node);
             let part = graph.part(downloads.clone(), keeps.clone(), is_given);
             let supply = |brought: &PartUpload| match *brought {
@@ -108,7 +108,7 @@ impl Stages {
                 PartUpload::Made(node) => made(orders.maker(node)?).map(Supply::Part),
             };
             let uploads = part.uploads.iter().map(supply).collect::<Option<_>>()?;
-            of.plan(stage, uploads, &part)
+            of.plan(phase, uploads, &part)
         });
         let parts: Result<Vec<SplitPart>, PlanError> = parts.collect::<Option<_>>()?;
         let downloads = downloads.into_iter().map(made).collect::<Option<_>>()?;
@@ -119,12 +119,12 @@ impl Stages {
     /// The values that parts make for each other.
     fn hand_over(&self, whole: &Plan) -> PartOrders {
         let mut orders = PartOrders::default();
-        for (step, &stage) in whole.steps.iter().zip(&self.steps) {
+        for (step, &phase) in whole.steps.iter().zip(&self.steps) {
             for value in step.reads() {
-                if let Some(maker) = self.values[value.index()].filter(|&maker| maker != stage) {
+                if let Some(maker) = self.values[value.index()].filter(|&maker| maker != phase) {
                     let node = whole.values[value.index()].node;
                     orders.download(maker, node);
-                    orders.of_mut(stage).given.insert(node);
+                    orders.of_mut(phase).given.insert(node);
                 }
             }
         }
@@ -141,53 +141,53 @@ pub(super) struct PartOrder {
     pub given: HashSet<NodeId>,
 }
 
-/// The orders of all parts, by stage.
+/// The orders of all parts, by phase.
 #[derive(Default)]
 pub(super) struct PartOrders([PartOrder; 4]);
 
-/// An output, by position among the values that the part of a stage downloads or keeps.
-pub(super) type Place = (Stage, usize);
+/// An output, by position among the values that the part of a phase downloads or keeps.
+pub(super) type Place = (Phase, usize);
 
 impl PartOrders {
-    pub fn of(&self, stage: Stage) -> &PartOrder {
-        &self.0[stage as usize]
+    pub fn of(&self, phase: Phase) -> &PartOrder {
+        &self.0[phase as usize]
     }
 
-    pub fn of_mut(&mut self, stage: Stage) -> &mut PartOrder {
-        &mut self.0[stage as usize]
+    pub fn of_mut(&mut self, phase: Phase) -> &mut PartOrder {
+        &mut self.0[phase as usize]
     }
 
-    pub fn download(&mut self, stage: Stage, node: NodeId) -> Place {
-        let downloads = &mut self.of_mut(stage).downloads;
+    pub fn download(&mut self, phase: Phase, node: NodeId) -> Place {
+        let downloads = &mut self.of_mut(phase).downloads;
         let known = downloads.iter().position(|&download| download == node);
         let at = known.unwrap_or_else(|| {
             downloads.push(node);
             downloads.len() - 1
         });
-        (stage, at)
+        (phase, at)
     }
 
-    pub fn keep(&mut self, stage: Stage, node: NodeId) -> Place {
-        let keeps = &mut self.of_mut(stage).keeps;
+    pub fn keep(&mut self, phase: Phase, node: NodeId) -> Place {
+        let keeps = &mut self.of_mut(phase).keeps;
         keeps.push(node);
-        (stage, keeps.len() - 1)
+        (phase, keeps.len() - 1)
     }
 
-    /// The stages whose parts have something to make.
-    pub fn present(&self) -> Vec<Stage> {
-        let asked = |stage: &Stage| {
-            let PartOrder { downloads, keeps, .. } = self.of(*stage);
+    /// The phases whose parts have something to make.
+    pub fn present(&self) -> Vec<Phase> {
+        let asked = |phase: &Phase| {
+            let PartOrder { downloads, keeps, .. } = self.of(*phase);
             !downloads.is_empty() || !keeps.is_empty()
         };
-        Stage::ALL.into_iter().filter(asked).collect()
+        Phase::ALL.into_iter().filter(asked).collect()
     }
 
     /// The makers of the values that others are given.
     pub fn maker(&self, node: NodeId) -> Option<Place> {
         let makes = |order: &PartOrder| !order.given.contains(&node);
-        Stage::ALL.into_iter().find_map(|stage| {
-            let order = Some(self.of(stage)).filter(|order| makes(order))?;
-            Some((stage, order.downloads.iter().position(|&download| download == node)?))
+        Phase::ALL.into_iter().find_map(|phase| {
+            let order = Some(self.of(phase)).filter(|order| makes(order))?;
+            Some((phase, order.downloads.iter().position(|&download| download == node)?))
         })
     }
 }
@@ -215,7 +215,7 @@ mod tests {
         let sides = SideTargets { cpu: &cpu, gpu: &gpu };
         let steps = Steps { whole: &whole, sides, residents: &[], part: None };
         let part = graph.part(graph.outputs(), Vec::new(), |_| false);
-        steps.plan(Stage::Gpu, vec![Supply::Upload(0)], &part)
+        steps.plan(Phase::Gpu, vec![Supply::Upload(0)], &part)
     }
 
     fn batch() -> GpuCommandBatch {
