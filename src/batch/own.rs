@@ -79,6 +79,55 @@ impl Wgsl {
         self.function = Some((T::DTYPE, CpuFunction::new(call)));
         self
     }
+
+    /// The kernel as an operation with its inputs, and the type of its result.
+    fn checked(
+        &self,
+        recorder: &Recorder,
+        dtype: DType,
+        shape: Shape,
+    ) -> Result<(OwnKernel, Vec<NodeId>, Type), Refusal> {
+        let Recorded { graph, functions, .. } = &**recorder.recorded();
+        let Self { source, entry, groups, inputs, function } = self;
+        if shape.rank() > MAX_RANK {
+            return Err(MistakeKind::Rank(shape.rank()).into());
+        }
+        check_size(&shape)?;
+        let groups = groups.ok_or_else(|| MistakeKind::Parameter {
+            what: "the number of workgroups",
+            must: "said by `Wgsl::groups`",
+            given: "left open".into(),
+        })?;
+        if inputs.len() >= MOST_BINDINGS {
+            let (what, must) = ("the number of inputs", MOST_INPUTS);
+            let given = inputs.len().to_string();
+            return Err(MistakeKind::Parameter { what, must, given }.into());
+        }
+        let nodes = inputs.iter().map(|&input| recorder.check(input));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        if nodes.iter().any(|&node| matches!(graph[node].op, Op::Invalid)) {
+            return Err(Refusal::Silent);
+        }
+        let result = Type { dtype, shape };
+        let types: Vec<&Type> = nodes.iter().map(|&node| &graph[node].ty).collect();
+        let takes = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
+        if let Some(ty) = types.iter().chain([&&result]).find(|ty| !takes(ty.dtype)) {
+            return Err(MistakeKind::DType(ty.dtype).into());
+        }
+        if let Some((given, _)) = function.as_ref().filter(|(given, _)| *given != dtype) {
+            return Err(MistakeKind::Parameter {
+                what: "what the function of `Wgsl::on_cpu` writes",
+                must: "of the result's element type",
+                given: format!("{given} for {dtype}"),
+            }
+            .into());
+        }
+        let (source, entry) = (Arc::clone(source), Arc::clone(entry));
+        let function = function.as_ref().map(|_| functions.len() as u32);
+        let kernel = OwnKernel { source, entry, groups, function };
+        check_own(&kernel, &types, &result)?;
+        Ok((kernel, nodes, result))
+    }
 }
 
 /// The inputs of a kernel where it runs [on the CPU](Wgsl::on_cpu).
@@ -161,60 +210,10 @@ impl GpuCommandBatch {
         self.composed("wgsl", || {
             let mut recorder = self.recorder.lock();
             recorder.recording.start();
-            let (own, inputs, ty) = recorder.own_kernel(&kernel, T::DTYPE, shape)?;
+            let (own, inputs, ty) = kernel.checked(&recorder, T::DTYPE, shape)?;
             recorder.change().functions.extend(kernel.function.map(|(_, function)| function));
             let node = recorder.push(Op::Own(Arc::new(own)), inputs.into(), ty);
             Ok(self.tensor(node))
         })
-    }
-}
-
-impl Recorder {
-    fn own_kernel(
-        &self,
-        kernel: &Wgsl,
-        dtype: DType,
-        shape: Shape,
-    ) -> Result<(OwnKernel, Vec<NodeId>, Type), Refusal> {
-        let Recorded { graph, functions, .. } = &**self.recorded();
-        let Wgsl { source, entry, groups, inputs, function } = kernel;
-        if shape.rank() > MAX_RANK {
-            return Err(MistakeKind::Rank(shape.rank()).into());
-        }
-        check_size(&shape)?;
-        let groups = groups.ok_or_else(|| MistakeKind::Parameter {
-            what: "the number of workgroups",
-            must: "said by `Wgsl::groups`",
-            given: "left open".into(),
-        })?;
-        if inputs.len() >= MOST_BINDINGS {
-            let (what, must) = ("the number of inputs", MOST_INPUTS);
-            let given = inputs.len().to_string();
-            return Err(MistakeKind::Parameter { what, must, given }.into());
-        }
-        let nodes = inputs.iter().map(|&input| self.check(input));
-        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-        if nodes.iter().any(|&node| matches!(graph[node].op, Op::Invalid)) {
-            return Err(Refusal::Silent);
-        }
-        let result = Type { dtype, shape };
-        let types: Vec<&Type> = nodes.iter().map(|&node| &graph[node].ty).collect();
-        let takes = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
-        if let Some(ty) = types.iter().chain([&&result]).find(|ty| !takes(ty.dtype)) {
-            return Err(MistakeKind::DType(ty.dtype).into());
-        }
-        if let Some((given, _)) = function.as_ref().filter(|(given, _)| *given != dtype) {
-            return Err(MistakeKind::Parameter {
-                what: "what the function of `Wgsl::on_cpu` writes",
-                must: "of the result's element type",
-                given: format!("{given} for {dtype}"),
-            }
-            .into());
-        }
-        let (source, entry) = (Arc::clone(source), Arc::clone(entry));
-        let function = function.as_ref().map(|_| functions.len() as u32);
-        let kernel = OwnKernel { source, entry, groups, function };
-        check_own(&kernel, &types, &result)?;
-        Ok((kernel, nodes, result))
     }
 }

@@ -11,11 +11,12 @@ use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 use crate::base::trace::event;
+use crate::cost::Backend;
 use crate::device::Device;
 use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
 use crate::graph::{Node, NodeId};
 use crate::ops::{Op, Type, infer};
-use crate::residents::SliceUpdate;
+use crate::residents::{Handle, Keep, SliceUpdate};
 
 /// The number of changes of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,6 +182,42 @@ impl Recorder {
     pub fn type_of(&self, value: UntypedId) -> Result<&Type, Refusal> {
         let node = &self.recorded.graph[self.check(value)?];
         if matches!(node.op, Op::Invalid) { Err(Refusal::Silent) } else { Ok(&node.ty) }
+    }
+
+    /// Makes `value` the new value of `state` at the end of each run.
+    pub fn update(&mut self, state: &Handle, value: UntypedId) -> Result<(), MistakeKind> {
+        let recorded = self.recorded();
+        if !state.device().is_same(&recorded.device) {
+            return Err(state.foreign());
+        }
+        let node = self.check(value)?;
+        let (old, new) = (&state.ty().shape, &recorded.graph[node].ty.shape);
+        if matches!(recorded.graph[node].op, Op::Invalid) {
+            return Ok(());
+        }
+        if old != new {
+            return Err(MistakeKind::Update { old: old.clone(), new: new.clone() });
+        }
+        if recorded.keeps.iter().any(|keep| keep.handle.is_same(state)) {
+            return Err(MistakeKind::UpdatedTwice);
+        }
+        let handle = state.clone();
+        let slice = self.slice_of(&handle, node);
+        let patch = slice.map(|slice| slice.patch);
+        let recorded = self.change();
+        recorded.keep(slice.map_or(node, |slice| slice.new), Keep { handle, patch });
+        recorded.graph.updates.extend(slice.map(|_| node));
+        Ok(())
+    }
+
+    /// The slice in which the resident alone differs from its new value, the node, where it pays to write it in place.
+    fn slice_of(&self, state: &Handle, node: NodeId) -> Option<SliceUpdate> {
+        let recorded = self.recorded();
+        let slice = *self.slice_updates.get(&node)?;
+        let Op::Resident(at) = recorded.graph[slice.state].op else { return None };
+        let is_same = recorded.residents[at as usize].is_same(state);
+        let has_gpu = recorded.device.uses(Backend::Gpu);
+        (is_same && slice.pays(&recorded.graph[node].ty, has_gpu)).then_some(slice)
     }
 }
 

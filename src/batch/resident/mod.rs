@@ -1,7 +1,6 @@
 //! Data that stays on the device from batch to batch.
 
 mod bind;
-mod state;
 
 use std::fmt;
 use std::marker::PhantomData;
