@@ -1,7 +1,8 @@
-//! Profiles that are measured, kept and given; placements that are asked for.
+//! Profiles that are measured, kept and given; placements that are asked for, and the published rules for them.
 
 mod common;
 
+use onetrip::selector::{BackendSelector, Choice, OpComplexity};
 use onetrip::{Backend, Curve, Device, GpuCommandBatch, Placement};
 
 #[tokio::test]
@@ -144,4 +145,57 @@ mod on_disk {
         assert_eq!(opened(&folder.0), "true true");
         assert_eq!(opened(Path::new("off")), "false false");
     }
+}
+
+#[test]
+fn arithmetic_is_weighed_against_the_transfer() {
+    let selector = BackendSelector::new();
+    // 32 kB take a microsecond; five of them are 1e8 flops.
+    assert_eq!(selector.select_backend(32_000, 99_999_999), Choice::Simd);
+    assert_eq!(selector.select_backend(32_000, 100_000_001), Choice::Gpu);
+    assert_eq!(selector.select_backend(0, 0), Choice::Simd);
+    assert_eq!(selector.select_backend(usize::MAX, u64::MAX), Choice::Simd);
+    assert_eq!(selector.select_for_matmul(usize::MAX, 2, 2), Choice::Simd);
+    // 12 bytes / 32e9 · 5 = 37 500 flops / 20e12.
+    assert_eq!(selector.select_for_vector_op(1000, 37_499), Choice::Simd);
+    assert_eq!(selector.select_for_vector_op(1000, 37_501), Choice::Gpu);
+}
+
+#[test]
+fn sizes_alone_decide_by_complexity() {
+    use Choice::{Gpu, Scalar, Simd};
+    use OpComplexity::{High, Low, Medium};
+    let cases = [
+        (Low, 1_000_000, Scalar),
+        (Low, 1_000_001, Simd),
+        (Low, usize::MAX, Simd),
+        (Medium, 10_000, Scalar),
+        (Medium, 10_001, Simd),
+        (Medium, 100_000, Simd),
+        (Medium, 100_001, Gpu),
+        (High, 1_000, Scalar),
+        (High, 1_001, Simd),
+        (High, 10_000, Simd),
+        (High, 10_001, Gpu),
+        (High, 0, Scalar),
+    ];
+    let selector = BackendSelector::new();
+    for (complexity, n, backend) in cases {
+        assert_eq!(selector.select_with_moe(complexity, n), backend, "{complexity:?} {n}");
+    }
+    assert_eq!(selector.select_for_elementwise(1_000_000), Scalar);
+    assert_eq!(selector.select_for_elementwise(1_000_001), Simd);
+}
+
+#[test]
+fn what_is_no_rate_is_an_error() {
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let selector = BackendSelector::new();
+        assert!(selector.with_pcie_bandwidth(bad).is_err());
+        assert!(selector.with_gpu_gflops(bad).is_err());
+        let error = selector.with_min_dispatch_ratio(bad).unwrap_err().to_string();
+        assert!(error.contains("ratio"), "{error}");
+    }
+    let faster = BackendSelector::new().with_gpu_gflops(1e9).unwrap();
+    assert_eq!(faster.select_for_matmul(64, 64, 64), Choice::Gpu);
 }
