@@ -151,7 +151,6 @@ fn seal(blob: &[u8], key: &str) -> Vec<u8> {
     [&MAGIC[..], &hash(&body).to_le_bytes(), &body].concat()
 }
 
-/// The blob in the bytes that [`seal`] made for `key`.
 fn open<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let body = bytes.strip_prefix(MAGIC)?;
     let (sum, body) = body.split_first_chunk::<8>()?;
@@ -197,7 +196,6 @@ fn age(about: &fs::Metadata) -> Duration {
 mod tests {
     use super::*;
 
-    /// A folder of its own, gone afterwards.
     struct Folder(PathBuf);
 
     impl Folder {

@@ -54,7 +54,6 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-/// A condition variable for a [`Mutex`].
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(std::sync::Condvar);
 

@@ -66,7 +66,6 @@ pub(crate) struct Part {
     pub time: Duration,
 }
 
-/// The work of a [`Part`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "only a GPU tells"))]
 pub(crate) enum What {
@@ -74,7 +73,6 @@ pub(crate) enum What {
     Host(&'static str),
     /// The host's cores, for this step of the run's plans.
     Step(usize),
-    /// The GPU, for this dispatch of the plan.
     Dispatch(usize),
     Copies(&'static str),
 }

@@ -6,7 +6,6 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { plural })
 }
 
-/// A number of bytes in a unit that fits.
 pub(crate) fn bytes(n: u64) -> String {
     scaled(n as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
@@ -24,7 +23,6 @@ pub(crate) fn rate(per_second: f64, unit: &str) -> String {
     format!("{}{unit}/s", scaled(per_second, 1000.0, &PREFIXES))
 }
 
-/// A time in a unit that fits.
 pub(crate) fn seconds(s: f64) -> String {
     scaled(s * 1e9, 1000.0, &["ns", "µs", "ms", "s"])
 }

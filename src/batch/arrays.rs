@@ -33,7 +33,6 @@ fn copy<T: Element, D: Dimension>(from: &ArrayView<'_, T, D>, to: &mut [T]) {
     to.iter_mut().zip(from).for_each(|(to, &element)| *to = element);
 }
 
-/// `values` in row-major order, as an array of `shape`.
 fn array<T>(shape: &Shape, values: Vec<T>) -> Result<ArrayD<T>> {
     let misfit = |_| DeviceError::broken("a result has another length than its shape").into();
     ArrayD::from_shape_vec(IxDyn(shape.dims()), values).map_err(misfit)

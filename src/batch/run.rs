@@ -15,7 +15,6 @@ use crate::session::{HostOrGpuResult, LastPlan, RunResults, RunStats};
 
 #[derive(Debug, Default)]
 pub(super) struct LastRun {
-    /// The plan of the graph of this version.
     plan: (u64, Arc<LastPlan>),
     /// The version that ran, and its results, or why there are none.
     ran: Option<(Version, RunEnd)>,
@@ -33,7 +32,6 @@ pub(super) struct Snapshot {
     recorded: Arc<Recorded>,
     version: Version,
     mistakes: Result<()>,
-    /// The time spent recording so far.
     record_time: Duration,
 }
 

@@ -10,7 +10,6 @@ use crate::base::shape::{Move, Range, Shape};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Elementwise, Normalization, Op, Precision, Reduction, Type, infer};
 
-/// Elements of a row in probes of row operations.
 const ROW: usize = 256;
 
 /// The work of a probe on its data.

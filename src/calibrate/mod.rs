@@ -153,7 +153,6 @@ struct ProbeGroups<'a> {
     compiling: f64,
     done: usize,
     of: usize,
-    /// Shares of the groups to come.
     shares: f64,
 }
 

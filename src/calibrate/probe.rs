@@ -25,7 +25,6 @@ pub(super) const REPEATS: usize = 5;
 const SETTLING: f64 = 0.0006;
 /// The same on the cores, which settle sooner.
 const SETTLING_CPU: f64 = 0.0003;
-/// Most runs of a short probe.
 const MOST_REPEATS: usize = 16;
 /// Number of runs after which runs count even if others ran beside them.
 const PATIENCE: usize = 10;
@@ -51,7 +50,6 @@ enum Runner<'a> {
 /// The time of a run of several equal pieces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ProbeTiming {
-    /// Median seconds of a run.
     pub seconds: f64,
     /// Flops of one piece.
     pub flops: f64,
@@ -149,12 +147,12 @@ impl<'a> Bench<'a> {
         let probe = self.prepare(plan).await?;
         let settling = if self.side() == Backend::Cpu { SETTLING_CPU } else { SETTLING };
         // The first run allocates.
-        let first_run = self.run(&probe).await?;
+        let first_run = probe.run().await?;
         let mut runs = Runs::default();
         while runs.are_too_few(settling) {
             self.go_on()?;
             let others = self.pace.others();
-            let seconds = self.run(&probe).await?;
+            let seconds = probe.run().await?;
             runs.add(seconds, self.pace.others() == others);
         }
         let seconds = runs.median().unwrap_or(first_run);
@@ -187,10 +185,10 @@ impl<'a> Bench<'a> {
         steps.flat_map(|step| lower(plan, step, &self.target.limits)).collect()
     }
 
-    async fn prepare(&self, plan: Plan) -> Result<Probe> {
+    async fn prepare(&self, plan: Plan) -> Result<Probe<'a>> {
         let host = self.host(&plan)?;
         match &self.runner {
-            Runner::Cpu(_) => {
+            Runner::Cpu(pool) => {
                 let job = cpu::CpuJob {
                     program: Arc::new(cpu::CpuProgram::new(Arc::new(plan))),
                     uploads: host.uploads,
@@ -199,27 +197,36 @@ impl<'a> Bench<'a> {
                     permit: Permit::default(),
                     timeline: Timeline::default(),
                 };
-                Ok(Probe::Cpu(job))
+                Ok(Probe::Cpu(job, pool))
             }
             Runner::Gpu(gpu) => {
                 let kernels = gpu.compile(self.lowered(&plan), ()).await?;
                 let uploads = host.uploads.iter().map(|data| Arc::clone(data) as HostData);
-                Ok(Probe::Gpu(GpuJob {
+                let job = GpuJob {
                     kernels,
                     uploads: uploads.collect(),
                     residents: host.on(gpu)?,
                     plan: Arc::new(plan),
                     permit: Permit::default(),
                     timeline: Timeline::default(),
-                }))
+                };
+                Ok(Probe::Gpu(job, gpu))
             }
         }
     }
+}
 
+/// A plan with its data and its runner.
+enum Probe<'a> {
+    Cpu(cpu::CpuJob, &'a Arc<CpuPool>),
+    Gpu(GpuJob, &'a Gpu),
+}
+
+impl Probe<'_> {
     /// Seconds of one run.
-    async fn run(&self, probe: &Probe) -> Result<f64> {
-        match (probe, &self.runner) {
-            (Probe::Cpu(job), Runner::Cpu(pool)) => {
+    async fn run(&self) -> Result<f64> {
+        match self {
+            Self::Cpu(job, pool) => {
                 let job = job.clone();
                 let running = Stopwatch::started();
                 let run = match cpu::CpuSlot::take_inline(&job.program) {
@@ -230,20 +237,13 @@ impl<'a> Bench<'a> {
                 drop(run);
                 Ok(seconds)
             }
-            (Probe::Gpu(job), Runner::Gpu(gpu)) => {
+            Self::Gpu(job, gpu) => {
                 let running = Stopwatch::started();
                 gpu.run(job.clone()).await?;
                 Ok(running.total().as_secs_f64())
             }
-            _ => Ok(0.0),
         }
     }
-}
-
-/// A plan with its data, ready to run on one side.
-enum Probe {
-    Cpu(cpu::CpuJob),
-    Gpu(GpuJob),
 }
 
 /// The data of a probe: one buffer for all inputs of one length.

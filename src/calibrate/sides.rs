@@ -8,14 +8,12 @@ use crate::cost::{Backend, Curve, SideProfile};
 use crate::error::{Result, RunError};
 use crate::graph::Graph;
 
-/// Groups of probes on the host.
 pub(super) const GROUPS_CPU: usize = 1 + GROUPS.len() + PRODUCTS.len();
 /// Groups of probes on a GPU, without tiles.
 pub(super) const GROUPS_GPU: usize = GROUPS_CPU + TRANSFERS.len();
 
 /// A group ends with the first probe whose pieces take this many seconds each: larger ones run at the same rate.
 const LONG: f64 = 0.001;
-/// Rows of products that have few.
 const THIN_ROWS: usize = 4;
 /// If the last piece took less than this many seconds, the next probe runs even when time is up. A curve that ended
 /// earlier would give all larger sizes the rate of a tiny one.
@@ -195,7 +193,6 @@ fn push(points: &mut Vec<(f64, f64)>, size: f64, seconds: f64) {
     }
 }
 
-/// Rounds `x` to four digits.
 pub(super) fn rounded(x: f64) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;

@@ -8,7 +8,6 @@ use crate::cost::{DeviceProfile, TileKind, TileRate};
 use crate::error::Result;
 use crate::plan::{Form, KnownTile, MatMulForm, Plan, ProductSchedule, known_tiles, plan};
 
-/// The greatest number of cores that the search tries.
 const MOST_CORES: u32 = 1024;
 /// Elements of k in the probes, at most.
 const LONGEST: usize = 1024;

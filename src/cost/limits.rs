@@ -5,7 +5,6 @@ use crate::base::dtype::DType;
 /// The limits of bindings and dispatches of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limits {
-    /// The adapter's name, for messages.
     pub adapter: String,
     pub binding_bytes: u64,
     pub storage_buffers: usize,

@@ -166,7 +166,6 @@ impl SideProfile {
         ]
     }
 
-    /// All curves, for tests that set them.
     #[cfg(test)]
     pub(crate) fn curves_mut(&mut self) -> [&mut Curve; 9] {
         [

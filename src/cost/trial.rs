@@ -55,7 +55,6 @@ struct RouteRuns {
     nanos: [u64; TRIES],
 }
 
-/// The contribution of a run to a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunOutcome {
     /// The run took this many nanoseconds.

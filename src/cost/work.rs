@@ -8,7 +8,6 @@ use crate::base::units::seconds;
 /// The bytes that a step moves and the flops that it computes, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Work {
-    /// Bytes read and written.
     pub bytes: f64,
     pub arithmetic: f64,
     pub transcendental: f64,
@@ -25,7 +24,6 @@ pub(crate) struct Work {
 /// The host's cost to fetch one element of a window for a product, or to gather one, in flops.
 pub(crate) const WINDOW_FLOPS: f64 = 8.0;
 
-/// Predicted seconds of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Prediction {
     /// Submit and wait.

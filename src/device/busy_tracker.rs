@@ -20,7 +20,6 @@ pub(crate) struct BusyTracker {
 
 #[derive(Default)]
 struct State {
-    /// Runs under way.
     running: usize,
     begun: u64,
     waiting: usize,

@@ -15,7 +15,6 @@ use crate::error::{DeviceError, Result, RunError};
 use crate::exec::threads::off_thread;
 
 pub(super) struct Background {
-    /// True if the thread is still to be started.
     wanted: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
     busy_tracker: Arc<BusyTracker>,

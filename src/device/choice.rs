@@ -16,7 +16,6 @@ use crate::plan::{Chooser, Phase, Placed, Planned, Target, place};
 pub(crate) struct PlanRequest<'a> {
     pub graph: &'a Graph,
     pub placement: Placement,
-    /// The place of each resident's data.
     pub residents: &'a [Residence],
     /// True if a run replaces data that it reads, which then lies where the run was.
     pub is_stateful: bool,

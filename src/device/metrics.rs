@@ -53,7 +53,6 @@ macro_rules! counters {
         }
 
         impl Metrics {
-            /// Name, help and value of each counter.
             fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
                 vec![$((stringify!($field), $help, self.$field),)*]
             }

@@ -22,10 +22,8 @@ struct Key {
     graph: Fingerprint,
     placement: Placement,
     route: Option<Route>,
-    /// The place of each resident's data.
     residents: SmallVec<[Residence; 8]>,
     is_stateful: bool,
-    /// The revision of the device's targets.
     revision: u64,
 }
 

@@ -46,7 +46,6 @@ pub(crate) struct CompiledSplit {
     pub parts: Vec<CompiledPart>,
     /// The makers of the graph's outputs, in order.
     pub downloads: Vec<PartValue>,
-    /// The makers of its kept results, in order.
     pub keeps: Vec<PartValue>,
 }
 

@@ -66,7 +66,6 @@ impl Disk {
         self.write(&profile());
     }
 
-    /// Writes the profile that is still to be written.
     fn flush(&self) {
         let _writing = self.writing.lock();
         let profile = self.later.lock().take();

@@ -97,7 +97,6 @@ impl Targets {
     }
 }
 
-/// When the profile goes to disk.
 #[derive(Clone, Copy)]
 pub(super) enum When {
     Now,

@@ -37,7 +37,6 @@ pub(crate) struct Recorded {
     pub(crate) uploads: Vec<Option<Arc<HostBuffer>>>,
     /// The functions that compute kernels of the user's own on the CPU.
     pub(crate) functions: Vec<CpuFunction>,
-    /// The residents by position in the graph.
     pub(crate) residents: Vec<Handle>,
     /// In the order of the graph's keeps.
     pub(crate) keeps: Vec<Keep>,
@@ -105,7 +104,6 @@ impl Recorded {
         given.map(|(at, data)| data.ok_or_else(|| self.not_given(at))).collect()
     }
 
-    /// The error for an upload without data.
     fn not_given(&self, upload: usize) -> Error {
         let missing = || DeviceError::broken("an upload has no node").into();
         let mut nodes = self.graph.iter();

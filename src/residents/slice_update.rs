@@ -15,7 +15,6 @@ const LEAST_BYTES: usize = 4 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SliceUpdate {
     pub state: NodeId,
-    /// The elements of the slice.
     pub new: NodeId,
     pub patch: Patch,
 }

@@ -56,7 +56,6 @@ fn known_integer(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u
     }
 }
 
-/// The coordinates of element `at` in row-major order of `shape`.
 fn coordinates(shape: &Shape, at: u32) -> Vec<usize> {
     let mut rest = at as usize;
     let mut coordinates: Vec<usize> = shape

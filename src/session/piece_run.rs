@@ -30,7 +30,6 @@ pub(super) struct PieceRun<'a> {
     /// The data of the piece's uploads, by position.
     pub uploads: Cow<'a, [Arc<HostBuffer>]>,
     pub functions: &'a [CpuFunction],
-    /// The piece's residents, by position.
     pub residents: Cow<'a, [Handle]>,
     pub permit: &'a Permit,
     pub timeline: Timeline,

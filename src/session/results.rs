@@ -29,7 +29,6 @@ pub(super) struct PieceDone {
     pub failed: Option<(NodeId, u32)>,
 }
 
-/// The values that a run brought back.
 pub(crate) enum RunResults {
     Host(SmallVec<[Arc<HostBuffer>; 1]>),
     Gpu(Box<GpuRun>),

@@ -22,7 +22,6 @@ use crate::plan::{PartValue, Phase, Supply};
 use crate::record::Recorded;
 use crate::residents::KeptValues;
 
-/// The end of each part, once it ran.
 type Finished = Vec<Option<PieceDone>>;
 
 /// An attempt that is about to be made.
@@ -104,7 +103,6 @@ impl SingleRun<'_> {
         self.joined(split, finished)
     }
 
-    /// A part with the values that it reads.
     async fn piece<'a>(
         &'a self,
         split: &'a CompiledSplit,

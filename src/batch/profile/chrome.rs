@@ -33,7 +33,6 @@ pub(super) fn trace(profile: &Profile) -> String {
     format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n", events.join(",\n"))
 }
 
-/// An event that names the process or a lane.
 fn name(what: &str, lane: usize, name: &str) -> String {
     let args = text(name);
     format!(

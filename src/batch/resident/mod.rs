@@ -167,7 +167,6 @@ impl<T: Element> Resident<T> {
         Ok(())
     }
 
-    /// The data in parts, if it is on a GPU alone.
     fn parts(&self) -> Result<Option<Parts>> {
         let storage = self.handle.filled()?;
         Ok(match (storage.host(), storage.gpu(), self.device().opened()) {

@@ -7,61 +7,45 @@ use half::{bf16, f16};
 use crate::base::dtype::DType;
 use crate::batch::ids::narrow;
 
-/// The type of a tensor's elements in a file. Prints as the file's format names it, in lower case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TensorType {
-    /// Truth value of one byte.
-    Bool,
-    /// 8-bit unsigned integer.
-    U8,
-    /// 8-bit signed integer.
-    I8,
-    /// 16-bit unsigned integer.
-    U16,
-    /// 16-bit signed integer.
-    I16,
-    /// 32-bit unsigned integer.
-    U32,
-    /// 32-bit signed integer.
-    I32,
-    /// 64-bit unsigned integer.
-    U64,
-    /// 64-bit signed integer.
-    I64,
-    /// 16-bit IEEE 754 float.
-    F16,
-    /// The upper half of a 32-bit IEEE 754 float.
-    BF16,
-    /// 32-bit IEEE 754 float.
-    F32,
-    /// 64-bit IEEE 754 float.
-    F64,
-    /// A type that cannot be read, such as a float of 8 bits.
-    Other,
+/// Defines each type once: its name here, its name in the format, its meaning.
+macro_rules! types {
+    ($($name:ident $format:ident $doc:literal;)*) => {
+        /// The type of a tensor's elements in a file. Prints as the file's format names it, in lower case.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum TensorType {
+            $(#[doc = $doc] $name,)*
+            /// A type that cannot be read, such as a float of 8 bits.
+            Other,
+        }
+
+        impl TensorType {
+            pub(super) fn of(dtype: safetensors::Dtype) -> Self {
+                match dtype {
+                    $(safetensors::Dtype::$format => Self::$name,)*
+                    _ => Self::Other,
+                }
+            }
+        }
+    };
+}
+types! {
+    Bool BOOL "Truth value of one byte.";
+    U8 U8 "8-bit unsigned integer.";
+    I8 I8 "8-bit signed integer.";
+    U16 U16 "16-bit unsigned integer.";
+    I16 I16 "16-bit signed integer.";
+    U32 U32 "32-bit unsigned integer.";
+    I32 I32 "32-bit signed integer.";
+    U64 U64 "64-bit unsigned integer.";
+    I64 I64 "64-bit signed integer.";
+    F16 F16 "16-bit IEEE 754 float.";
+    BF16 BF16 "The upper half of a 32-bit IEEE 754 float.";
+    F32 F32 "32-bit IEEE 754 float.";
+    F64 F64 "64-bit IEEE 754 float.";
 }
 
 impl TensorType {
-    pub(super) fn of(dtype: safetensors::Dtype) -> Self {
-        use safetensors::Dtype;
-        match dtype {
-            Dtype::BOOL => Self::Bool,
-            Dtype::U8 => Self::U8,
-            Dtype::I8 => Self::I8,
-            Dtype::U16 => Self::U16,
-            Dtype::I16 => Self::I16,
-            Dtype::U32 => Self::U32,
-            Dtype::I32 => Self::I32,
-            Dtype::U64 => Self::U64,
-            Dtype::I64 => Self::I64,
-            Dtype::F16 => Self::F16,
-            Dtype::BF16 => Self::BF16,
-            Dtype::F32 => Self::F32,
-            Dtype::F64 => Self::F64,
-            _ => Self::Other,
-        }
-    }
-
     /// Returns whether the file holds elements of `dtype` as they lie in memory.
     pub(super) fn is(self, dtype: DType) -> bool {
         let same = match self {

@@ -56,10 +56,8 @@ pub struct Weights {
 
 struct TensorFile {
     bytes: Bytes,
-    /// The file's name in messages.
     name: String,
     metadata: Metadata,
-    /// Position of the tensors' data.
     start: usize,
 }
 
@@ -254,7 +252,6 @@ impl Weights {
         Ok(self.file.metadata.info(&name).ok_or_else(unknown)?)
     }
 
-    /// The name of a tensor in the file.
     fn full(&self, tensor: &str) -> String {
         format!("{}{tensor}", self.prefix)
     }

@@ -130,7 +130,6 @@ impl BudgetState {
 struct Admission<'a> {
     budget: &'a LimitedBudget,
     bytes: u64,
-    /// The ticket while the request waits.
     ticket: Option<u64>,
 }
 

@@ -12,7 +12,6 @@ use super::{Budget, Permit, TooMuch};
 const RUNS: usize = 4;
 const ALL: u64 = 10;
 
-/// A possible next act of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
     Ask,

@@ -25,7 +25,6 @@ struct HandedOver {
 
 struct HandedQueue {
     waiting: VecDeque<BoxedWork>,
-    /// Number of pieces of work begun so far.
     begun: u64,
     spare: Spare,
 }
@@ -38,7 +37,6 @@ enum Spare {
     Watches,
 }
 
-/// Returns whether this is the spare thread.
 pub(super) fn is_spare() -> bool {
     IS_SPARE.get()
 }

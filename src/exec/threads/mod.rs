@@ -54,7 +54,6 @@ pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], part: usize)
     for_each(parts.collect(), || (), |(), (to, from)| to.copy_from_slice(from));
 }
 
-/// Fills `to` with `word`. The memory may be untouched before.
 pub(crate) fn fill(to: &mut [u32], word: u32) {
     const PART: usize = 1 << 18;
     for_each(to.chunks_mut(PART).collect(), || (), |(), part| part.fill(word));
