@@ -14,8 +14,8 @@ use crate::plan::Tile;
 const WAVE: usize = 32;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Dispatch {
-    let layout = Layout::new(tile, kernel.limits.workgroup_bytes as usize);
-    let Tile { bm, bn, bk, tm, tn } = layout.tile;
+    let layout = Layout::new(tile);
+    let Tile { bm, bn, bk, tm, tn, stages } = tile;
     let readings =
         [product.reading(&kernel, Factor::X, bm, bk), product.reading(&kernel, Factor::W, bn, bk)];
     let frame = product.frame(&mut kernel, readings);
@@ -42,8 +42,8 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
         ("ty_index", ty_index),
         ("row_step", layout.row_step().to_string()),
         ("threads", layout.threads().to_string()),
-        ("x_quads", (layout.x_pitch * bk * layout.stages).to_string()),
-        ("w_quads", (layout.w_pitch * bk * layout.stages).to_string()),
+        ("x_quads", (layout.x_pitch * bk * stages).to_string()),
+        ("w_quads", (layout.w_pitch * bk * stages).to_string()),
         ("accumulators", layout.accumulators(ty)),
         ("places", places),
         ("stage", stage),
@@ -63,26 +63,12 @@ struct Layout {
     /// Quads from one k to the next.
     x_pitch: usize,
     w_pitch: usize,
-    /// Tiles of each operand that are held: with two, one is filled while the other is multiplied.
-    stages: usize,
 }
 
 impl Layout {
-    /// Fits the tile to `bytes` of workgroup memory: with one stage where two are too much, then with less of k, then
-    /// with a smaller tile.
-    fn new(mut tile: Tile, bytes: usize) -> Self {
-        let quads = |tile: &Tile| (tile.bm + tile.bn) / 4 + 1;
-        while quads(&tile) * tile.bk * 16 > bytes && tile.bk > 4 {
-            tile.bk = (tile.bk / 2).next_multiple_of(4);
-        }
-        while quads(&tile) * tile.bk * 16 > bytes && tile.bm > tile.tm && tile.bn > tile.tn {
-            tile.bm /= 2;
-            tile.bn /= 2;
-        }
-        // A quad of padding spreads the writes of one thread along k over the banks.
-        let (x_pitch, w_pitch) = (tile.bm.div_ceil(4) + 1, tile.bn.div_ceil(4));
-        let stages = if (x_pitch + w_pitch) * tile.bk * 32 <= bytes { 2 } else { 1 };
-        Self { tile, x_pitch, w_pitch, stages }
+    fn new(tile: Tile) -> Self {
+        let [x_pitch, w_pitch] = tile.pitches();
+        Self { tile, x_pitch, w_pitch }
     }
 
     fn threads(&self) -> usize {
@@ -165,7 +151,7 @@ impl Layout {
 
     /// Statements that set up the stages, and that turn to the next one.
     fn turn(&self) -> (String, String) {
-        if self.stages == 1 {
+        if self.tile.stages == 1 {
             return ("let x_stage = 0u;\nlet w_stage = 0u;\n".into(), "workgroupBarrier();".into());
         }
         let (x, w) = (self.x_pitch * self.tile.bk, self.w_pitch * self.tile.bk);

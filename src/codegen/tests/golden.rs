@@ -153,7 +153,7 @@ fn matmul_with_bias_and_relu() {
     let bias = make.input(DType::F32, &[n], Space::Out, view(&[m, n], &[0, 1], 0));
     let root = (make.expr.acc(Ty::F32) + make.expr.handle(bias)).max(0.0).r();
     make.output(DType::F32, &[m, n], root);
-    let tile = Tile { bm: 16, bn: 16, bk: 4, tm: 4, tn: 4 };
+    let tile = Tile::fitting([16, 16, 4, 4, 4], Tile::LEAST_BYTES);
     let schedule = ProductSchedule { layout: ProductLayout::Tiles(tile), parts: 1 };
     let (batch, precision) = ([][..].into(), Precision::Exact);
     let spread = None;

@@ -8,8 +8,9 @@ use crate::cost::{Limits, MatrixUnits};
 use crate::ops::Precision;
 use crate::plan::{Form, MatMulForm, ProductLayout, ProductSchedule, Space, Strip, Tile, UnitTile};
 
-const fn tile([bm, bn, bk, tm, tn]: [usize; 5], parts: usize) -> ProductSchedule {
-    ProductSchedule { layout: ProductLayout::Tiles(Tile { bm, bn, bk, tm, tn }), parts }
+const fn tile(sides: [usize; 5], parts: usize) -> ProductSchedule {
+    let tile = Tile::fitting(sides, Tile::LEAST_BYTES);
+    ProductSchedule { layout: ProductLayout::Tiles(tile), parts }
 }
 
 const SMALL: ProductSchedule = tile([16, 16, 8, 2, 4], 1);
@@ -143,8 +144,10 @@ fn an_empty_sum_is_zero() {
 fn workgroup_memory_stays_within_the_limit() {
     for bytes in [49_152, 16_384, 8_192, 2_000] {
         let limits = Limits { workgroup_bytes: bytes, ..Limits::webgpu() };
-        for tile in [MEDIUM, LARGE] {
-            let case = case(DType::F32, Sides::new(70, 80, 20), tile);
+        for sides in [[64, 64, 16, 4, 4], [128, 128, 16, 8, 8]] {
+            let layout = ProductLayout::Tiles(Tile::fitting(sides, bytes as usize));
+            let schedule = ProductSchedule { layout, parts: 1 };
+            let case = case(DType::F32, Sides::new(70, 80, 20), schedule);
             let text = &super::text::validate(&case, &limits)[0].wgsl;
             assert!(super::text::workgroup_bytes(text) <= bytes, "{text}");
             check(&case, &limits);
