@@ -40,7 +40,7 @@ pub(crate) enum ProductLayout {
     Units(UnitTile),
 }
 
-/// `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the result a thread. All but `tm` are
+/// `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the result a thread. All are
 /// multiples of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tile {
