@@ -58,7 +58,7 @@ impl CombineState {
     /// The state that the thread `step` threads on in the subgroup has in `state`.
     pub fn shuffled(&self, state: &str) -> String {
         let field = |name| format!("subgroupShuffleXor({state}{name}, step)");
-        self.of_fields(self.fields.iter().map(field).collect())
+        Self::of_fields(&self.fields.iter().map(field).collect::<Vec<_>>())
     }
 
     /// The state as 32-bit words.
@@ -76,10 +76,10 @@ impl CombineState {
             Combine::ArgMax | Combine::ArgMin => word.clone(),
             _ => format!("bitcast<{}>({word})", type_name(self.ty)),
         };
-        self.of_fields(words.iter().map(field).collect())
+        Self::of_fields(&words.iter().map(field).collect::<Vec<_>>())
     }
 
-    fn of_fields(&self, fields: Vec<String>) -> String {
+    fn of_fields(fields: &[String]) -> String {
         let all = fields.join(", ");
         if fields.len() == 1 { all } else { format!("State({all})") }
     }

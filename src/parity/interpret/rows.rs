@@ -1,6 +1,7 @@
 //! The interpreter's operations along one axis: sorts, scans, softmax and norms.
 
 use super::{ExactTensor, coordinates};
+use crate::base::dtype::Scalar;
 use crate::expr::reference::LaneValue;
 use crate::ops::{Combine, Normalization, Scan, Sort, SortOrder, Sorted};
 use crate::plan::reference::{normalized, running, sorted_positions};
@@ -50,7 +51,7 @@ pub(super) fn scanned(op: Scan, row: &[LaneValue]) -> Vec<LaneValue> {
 }
 
 pub(super) fn row_of(op: Normalization, row: &[LaneValue]) -> Vec<LaneValue> {
-    let epsilon = op.epsilon().map_or(0.0, |epsilon| epsilon.value());
+    let epsilon = op.epsilon().map_or(0.0, Scalar::value);
     normalized(op.kind(), &numbers(row), epsilon).into_iter().map(LaneValue::F).collect()
 }
 
