@@ -44,7 +44,7 @@ fn main(
         workgroupBarrier();
     }
 
-    let row = first_row + ty * {{row_step}}u;
+    let row = first_row + ty * 4u;
     let column = first_column + tx * 4u;
     {{stores}}
 }

@@ -55,5 +55,19 @@ fn main(
     }
 
     let square = subgroup * {{square}}u;
-    {{stores}}
+    for (var at = 0u; at < {{count}}u; at++) {
+        switch at {
+            {{cases}}
+            default: {}
+        }
+        workgroupBarrier();
+        let square_row = first_row + row + at / {{wide}}u * {{side}}u;
+        let square_column = first_column + column + at % {{wide}}u * {{side}}u;
+        for (var quad = lane; quad < {{quads}}u; quad += {{subgroup}}u) {
+            let place = square + quad * 4u;
+            let value = vec4<f32>(squares[place], squares[place + 1u], squares[place + 2u], squares[place + 3u]);
+            store(square_row + quad / {{quads_across}}u, square_column + quad % {{quads_across}}u * 4u, value{{base_arguments}});
+        }
+        workgroupBarrier();
+    }
 }

@@ -22,7 +22,7 @@ pub(super) struct Gauge<'a> {
 impl<'a> Gauge<'a> {
     /// Measures no tiles on a software adapter, whose cores are the host's.
     pub fn new(bench: &'a Bench<'a>, profile: &DeviceProfile, software: bool) -> Self {
-        let known = if software { Vec::new() } else { known_tiles().collect() };
+        let known = if software { Vec::new() } else { known_tiles(&bench.target.limits) };
         Self { bench, known, round_trip: profile.gpu.round_trip + profile.gpu.dispatch }
     }
 

@@ -1,6 +1,7 @@
 //! The state that a reduction carries from element to element, as WGSL.
 
 use crate::base::dtype::Ty;
+use crate::codegen::kernel::template::{fill, holes, shader};
 use crate::expr::wgsl::type_name;
 use crate::ops::Combine;
 
@@ -10,34 +11,39 @@ pub(super) struct CombineState {
     /// comes after those of a state.
     pub text: String,
     pub helpers: &'static [&'static str],
-    kind: Combine,
+    /// The fields of `State`, as texts behind its name: one without a name where it is a number.
+    fields: &'static [&'static str],
+    /// The type of the fields.
     ty: Ty,
+    kind: Combine,
 }
 
 impl CombineState {
     /// The state for combining values of the lane type `ty`.
     pub fn new(kind: Combine, ty: Ty) -> Self {
         let float = ty == Ty::F32;
-        let helpers: &[&str] = match kind {
-            Combine::Max if float => &["p_max", "p_inf"],
-            Combine::Min if float => &["p_min", "p_inf"],
-            Combine::LogSumExp => &["p_max", "p_exp_nonpositive", "p_log", "p_inf"],
-            Combine::ArgMax | Combine::ArgMin if float => &["p_is_nan"],
-            _ => &[],
-        };
         let name = type_name(ty);
-        let text = match kind {
-            Combine::Sum => simple(name, &format!("{name}(0)"), "a + b"),
-            Combine::Prod => simple(name, &format!("{name}(1)"), "a * b"),
-            Combine::Max if float => simple(name, least(ty), "p_max(a, b)"),
-            Combine::Max => simple(name, least(ty), "max(a, b)"),
-            Combine::Min if float => simple(name, greatest(ty), "p_min(a, b)"),
-            Combine::Min => simple(name, greatest(ty), "min(a, b)"),
-            Combine::ArgMax => position(ty, "k"),
-            Combine::ArgMin => position(ty, "~k"),
-            Combine::LogSumExp => LOG_SUM_EXP.to_string(),
+        let (helpers, text): (&'static [&str], String) = match kind {
+            Combine::Sum => (&[], number(ty, &format!("{name}(0)"), "a + b")),
+            Combine::Prod => (&[], number(ty, &format!("{name}(1)"), "a * b")),
+            Combine::Max if float => (&["p_max", "p_inf"], number(ty, least(ty), "p_max(a, b)")),
+            Combine::Max => (&[], number(ty, least(ty), "max(a, b)")),
+            Combine::Min if float => (&["p_min", "p_inf"], number(ty, greatest(ty), "p_min(a, b)")),
+            Combine::Min => (&[], number(ty, greatest(ty), "min(a, b)")),
+            Combine::ArgMax | Combine::ArgMin => {
+                let directed = if kind == Combine::ArgMax { "k" } else { "~k" };
+                (if float { &["p_is_nan"] } else { &[] }, position(ty, directed))
+            }
+            Combine::LogSumExp => {
+                (&["p_max", "p_exp_nonpositive", "p_log", "p_inf"], LOG_SUM_EXP.to_string())
+            }
         };
-        Self { text, helpers, kind, ty }
+        let (fields, ty): (&[&str], Ty) = match kind {
+            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => (&[""], ty),
+            Combine::ArgMax | Combine::ArgMin => (&[".key", ".position"], Ty::U32),
+            Combine::LogSumExp => (&[".greatest", ".sum"], ty),
+        };
+        Self { text, helpers, fields, ty, kind }
     }
 
     /// The result of the reduction.
@@ -51,38 +57,31 @@ impl CombineState {
 
     /// The state that the thread `step` threads on in the subgroup has in `state`.
     pub fn shuffled(&self, state: &str) -> String {
-        let field = |name: &str| format!("subgroupShuffleXor({state}{name}, step)");
-        match self.kind {
-            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => field(""),
-            Combine::ArgMax | Combine::ArgMin => {
-                format!("State({}, {})", field(".key"), field(".position"))
-            }
-            Combine::LogSumExp => format!("State({}, {})", field(".greatest"), field(".sum")),
-        }
+        let field = |name| format!("subgroupShuffleXor({state}{name}, step)");
+        Self::of_fields(&self.fields.iter().map(field).collect::<Vec<_>>())
     }
 
     /// The state as 32-bit words.
     pub fn pack(&self, state: &str) -> Vec<String> {
-        let word = |field: &str| format!("bitcast<u32>({state}{field})");
-        match self.kind {
-            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => vec![word("")],
-            Combine::ArgMax | Combine::ArgMin => {
-                vec![format!("{state}.key"), format!("{state}.position")]
-            }
-            Combine::LogSumExp => vec![word(".greatest"), word(".sum")],
-        }
+        let word = |field| match self.kind {
+            Combine::ArgMax | Combine::ArgMin => format!("{state}{field}"),
+            _ => format!("bitcast<u32>({state}{field})"),
+        };
+        self.fields.iter().map(word).collect()
     }
 
     /// The state from its words.
     pub fn unpack(&self, words: &[String]) -> String {
-        let as_value = |word: &String| format!("bitcast<{}>({word})", type_name(self.ty));
-        match (self.kind, words) {
-            (Combine::ArgMax | Combine::ArgMin, words) => format!("State({})", words.join(", ")),
-            (Combine::LogSumExp, words) => {
-                format!("State({})", words.iter().map(as_value).collect::<Vec<_>>().join(", "))
-            }
-            (_, words) => words.iter().map(as_value).collect(),
-        }
+        let field = |word: &String| match self.kind {
+            Combine::ArgMax | Combine::ArgMin => word.clone(),
+            _ => format!("bitcast<{}>({word})", type_name(self.ty)),
+        };
+        Self::of_fields(&words.iter().map(field).collect::<Vec<_>>())
+    }
+
+    fn of_fields(fields: &[String]) -> String {
+        let all = fields.join(", ");
+        if fields.len() == 1 { all } else { format!("State({all})") }
     }
 }
 
@@ -104,46 +103,30 @@ fn greatest(ty: Ty) -> &'static str {
     }
 }
 
-fn simple(ty: &str, identity: &str, merge: &str) -> String {
-    format!(
-        "alias State = {ty};\n\n\
-         fn identity() -> State {{\n    return {identity};\n}}\n\n\
-         fn merge(a: State, b: State) -> State {{\n    return {merge};\n}}\n\n\
-         fn accept(a: State, b: {ty}, i: u32) -> State {{\n    return {merge};\n}}\n"
-    )
+fn number(ty: Ty, identity: &str, merge: &str) -> String {
+    fill(shader!("combine_number.wgsl"), &holes! { ty: type_name(ty), identity, merge })
 }
 
 /// Values are compared as integers in the same order, in which −0 is 0 and NaN past all others.
 /// The identity has a position past all others, so that it loses to every element.
 fn position(ty: Ty, directed: &str) -> String {
-    let name = type_name(ty);
     let key = match ty {
         Ty::F32 => format!(
-            "    let bits = bitcast<u32>(x);\n    \
-             let whole = select(bits, 0u, bits == 0x80000000u);\n    \
-             let k = whole ^ (bitcast<u32>(bitcast<i32>(whole) >> 31u) | 0x80000000u);\n    \
-             return select({directed}, 0xffffffffu, p_is_nan(x));\n"
+            "let bits = bitcast<u32>(x);\n\
+             let whole = select(bits, 0u, bits == 0x80000000u);\n\
+             let k = whole ^ (bitcast<u32>(bitcast<i32>(whole) >> 31u) | 0x80000000u);\n\
+             return select({directed}, 0xffffffffu, p_is_nan(x));"
         ),
-        Ty::I32 => format!("    let k = bitcast<u32>(x) ^ 0x80000000u;\n    return {directed};\n"),
-        Ty::U32 | Ty::Bool => format!("    let k = x;\n    return {directed};\n"),
+        Ty::I32 => format!("let k = bitcast<u32>(x) ^ 0x80000000u;\nreturn {directed};"),
+        Ty::U32 | Ty::Bool => format!("let k = x;\nreturn {directed};"),
     };
     // No float has the key 0.
     let later = if ty == Ty::F32 { "k > a.key" } else { "k > a.key || a.position == 4294967295u" };
-    format!(
-        "struct State {{\n    key: u32,\n    position: u32,\n}}\n\n\
-         fn identity() -> State {{\n    return State(0u, 4294967295u);\n}}\n\n\
-         fn merge(a: State, b: State) -> State {{\n    \
-         if a.key > b.key || (a.key == b.key && a.position < b.position) {{\n        \
-         return a;\n    }}\n    return b;\n}}\n\n\
-         fn key(x: {name}) -> u32 {{\n{key}}}\n\n\
-         fn accept(a: State, x: {name}, i: u32) -> State {{\n    let k = key(x);\n    \
-         let better = {later};\n    \
-         return State(select(a.key, k, better), select(a.position, i, better));\n}}\n"
-    )
+    fill(shader!("combine_position.wgsl"), &holes! { ty: type_name(ty), key, later })
 }
 
 const LOG_SUM_EXP: &str = concat!(
-    include_str!("../../shaders/log_sum_exp.wgsl"),
+    shader!("log_sum_exp.wgsl"),
     "
 fn accept(a: State, x: f32, i: u32) -> State {
     return merge(a, State(x, 1f));

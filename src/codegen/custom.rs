@@ -1,11 +1,10 @@
 //! Kernels of the user's own: the result is filled with zeros, then the kernel runs as it was written.
 
+use super::kernel::template::{holes, shader};
 use super::kernel::{Kernel, THREADS};
 use super::{Binding, BufferRef, Dispatch, Own};
 use crate::expr::wgsl::type_name;
 use crate::plan::{CustomForm, OperandSource};
-
-const ZEROS: &str = include_str!("../../shaders/zeros.wgsl");
 
 pub(super) fn lower<'a>(form: &CustomForm, kernel: impl Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let mut dispatches = vec![zeros(kernel())];
@@ -20,9 +19,8 @@ fn zeros(mut kernel: Kernel<'_>) -> Dispatch {
     let output = &kernel.step.outputs[0];
     let elements = output.view.shape().elements();
     let zero = format!("{}()", type_name(output.dtype.lane()));
-    let holes =
-        [("elements", kernel.size(elements)), ("threads", THREADS.to_string()), ("zero", zero)];
-    kernel.dispatch(ZEROS, &holes, " (zeros)", elements.div_ceil(THREADS))
+    let holes = holes! { elements: kernel.size(elements), threads: THREADS, zero };
+    kernel.dispatch(shader!("zeros.wgsl"), &holes, " (zeros)", elements.div_ceil(THREADS))
 }
 
 fn own(form: &CustomForm, kernel: &Kernel<'_>) -> Dispatch {

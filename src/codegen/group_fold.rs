@@ -1,7 +1,7 @@
 //! Folds over the threads of a workgroup, through subgroups where there are any.
 
 use super::kernel::THREADS;
-use crate::codegen::kernel::template::fill;
+use crate::codegen::kernel::template::{fill, holes, shader};
 use crate::cost::Subgroups;
 
 /// The threads of a workgroup of [`THREADS`] that fold together, and their way to do so.
@@ -43,27 +43,22 @@ impl GroupFold {
         shuffled: &str,
         merge: impl Fn(&str, &str) -> String,
     ) -> String {
-        let texts = [
-            ("name", name.to_string()),
-            ("type", ty.to_string()),
-            ("width", self.width.to_string()),
-            ("stride", self.stride.to_string()),
-            ("shuffled", shuffled.to_string()),
-            ("merge", merge("all", "other")),
-            ("merge_memory", merge(&format!("{name}_parts[thread]"), "other")),
-        ];
-        let mut holes: Vec<(&str, &str)> = texts.iter().map(|(n, t)| (*n, t.as_str())).collect();
+        let mut holes = holes! {
+            name, type: ty, width: self.width, stride: self.stride, shuffled,
+            merge: merge("all", "other"),
+            merge_memory: merge(&format!("{name}_parts[thread]"), "other"),
+        };
         let Some(subgroups) = self.subgroups else {
-            return fill(include_str!("../../shaders/all_memory.wgsl"), &holes);
+            return fill(shader!("all_memory.wgsl"), &holes);
         };
         let (mut array, mut across) = (String::new(), String::new());
         if self.width > subgroups.least as usize {
             let parts = THREADS / subgroups.least as usize;
             array = format!("var<workgroup> {name}_parts: array<{ty}, {parts}>;\n\n");
-            across = fill(include_str!("../../shaders/all_across.wgsl"), &holes);
+            across = fill(shader!("all_across.wgsl"), &holes);
         }
-        holes.push(("across", &across));
-        array + &fill(include_str!("../../shaders/all_subgroup.wgsl"), &holes)
+        holes.extend(holes! { across });
+        array + &fill(shader!("all_subgroup.wgsl"), &holes)
     }
 
     /// A call of the function `around`, given the text of the thread's place among those that fold.
@@ -75,22 +70,21 @@ impl GroupFold {
     /// The function `around`: the fold of the threads before each, and that of all. Values are of a type `State`, with
     /// functions `identity` and `merge`.
     pub fn around(self) -> String {
-        let (width, stride) = (self.width.to_string(), self.stride.to_string());
-        let mut holes = vec![("width", width.as_str()), ("stride", stride.as_str())];
+        let mut holes = holes! { width: self.width, stride: self.stride };
         let Some(subgroups) = self.subgroups else {
-            return fill(include_str!("../../shaders/around_memory.wgsl"), &holes);
+            return fill(shader!("around_memory.wgsl"), &holes);
         };
-        let subgroup = include_str!("../../shaders/around_subgroup.wgsl");
+        let subgroup = shader!("around_subgroup.wgsl");
         if self.width <= subgroups.least as usize {
             let last = "thread % size / segment * segment + segment - 1u";
             let all = format!("return Around(before, subgroupShuffle(upto, {last}));");
-            holes.push(("all", &all));
+            holes.extend(holes! { all });
             return fill(subgroup, &holes);
         }
         let parts = THREADS / subgroups.least as usize;
         let array = format!("var<workgroup> around_parts: array<State, {parts}>;\n\n");
-        let across = fill(include_str!("../../shaders/around_across.wgsl"), &holes);
-        holes.push(("all", &across));
+        let across = fill(shader!("around_across.wgsl"), &holes);
+        holes.extend(holes! { all: across });
         array + &fill(subgroup, &holes)
     }
 }

@@ -2,10 +2,12 @@
 
 use smallvec::SmallVec;
 
+use super::group_fold::GroupFold;
 use super::kernel::{Kernel, KernelFunction, OuterMaps, THREADS, passed};
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::lanes::{self, Loaded};
-use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::template::{Holes, holes, indent};
+use crate::cost::Subgroups;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::OperandSource;
@@ -93,14 +95,19 @@ impl Rows {
         THREADS / self.count().next_power_of_two().min(side_by_side.min(THREADS))
     }
 
-    /// The texts of a thread's row in its workgroup and of its place among the `width` threads of that row.
-    pub fn seat(&self, width: usize) -> [String; 2] {
+    /// The fold of the `width` threads of a row, and the holes by which each finds its row in its workgroup and its place
+    /// among these threads.
+    pub fn threads(&self, width: usize, subgroups: Option<Subgroups>) -> (GroupFold, Holes) {
         let rows = THREADS / width;
-        if self.is_across() {
-            [format!("thread % {rows}u"), format!("thread / {rows}u")]
-        } else {
-            [format!("thread / {width}u"), format!("thread % {width}u")]
-        }
+        let across = self.is_across();
+        let stride = if across { rows } else { 1 };
+        let group_fold = GroupFold { width, stride, subgroups: subgroups.filter(|_| !across) };
+        let (builtins, thread) = group_fold.numbering();
+        let [row, place] =
+            ["/", "%"].map(|part| format!("thread {part} {}u", if across { rows } else { width }));
+        let [slot, lane] = if across { [place, row] } else { [row, place] };
+        let thread = format!("{thread}let lane = {lane};\n");
+        (group_fold, holes! { builtins, thread, slot, group_rows: rows })
     }
 
     fn lies_across(&self) -> bool {
@@ -162,17 +169,20 @@ impl Rows {
         self.lanes() == 4 && self.wide.contains(&operand)
     }
 
-    /// Binds the memory that a phase reads and writes; the name of the scratch memory, if it is bound.
-    pub fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase) -> String {
+    /// Binds the memory that a phase reads and writes; the name of the scratch memory, if it is bound. A phase that
+    /// combines reads all operands `again`, or none.
+    pub fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase, again: bool) -> String {
         if phase == Phase::Partial {
             let scratch = kernel.bind_scratch(true);
             self.bind_prologue(kernel);
             return scratch;
         }
         self.bind_outputs(kernel);
-        let scratch =
-            if phase == Phase::Combine { kernel.bind_scratch(false) } else { String::new() };
-        self.bind_operands(kernel);
+        let combines = phase == Phase::Combine;
+        let scratch = if combines { kernel.bind_scratch(false) } else { String::new() };
+        if again || !combines {
+            self.bind_operands(kernel);
+        }
         scratch
     }
 

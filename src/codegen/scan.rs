@@ -2,6 +2,7 @@
 
 use super::Dispatch;
 use super::combine::CombineState;
+use super::kernel::template::{holes, shader};
 use super::kernel::{Kernel, THREADS, passed};
 use super::rows::{Phase, Rows};
 use crate::base::dtype::Ty;
@@ -43,7 +44,7 @@ impl Scan {
 
     fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
         let rows = &self.rows;
-        let scratch = rows.bind(&mut kernel, phase);
+        let scratch = rows.bind(&mut kernel, phase, true);
         self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
         let (bases, names) = rows.bases(&mut kernel);
         let (parameters, arguments) = passed(&names);
@@ -60,45 +61,35 @@ impl Scan {
             Phase::Combine => format!("{parts} - 1u - id % {parts}"),
             Phase::Whole | Phase::Partial => format!("id % {parts}"),
         };
-        let [slot, lane] = rows.seat(self.width);
-        let group_fold = self.group_fold(&kernel);
-        let (builtins, thread) = group_fold.numbering();
-        let holes = [
-            ("state", self.state.text.clone()),
-            ("functions", [prologue, results].join("\n")),
-            ("base_parameters", parameters),
-            ("base_arguments", arguments.clone()),
-            ("element_type", rows.unit_type(self.ty)),
-            ("element", element),
-            ("type", type_name(self.ty).to_string()),
-            ("four", self.four(&mut kernel, &arguments)),
-            ("write", write),
-            ("around", group_fold.around()),
-            ("builtins", builtins.to_string()),
-            ("thread", format!("{thread}let lane = {lane};\n")),
-            ("slot", slot),
-            ("group_rows", (THREADS / self.width).to_string()),
-            ("width", self.width.to_string()),
-            ("rows", kernel.size(rows.count())),
-            ("fours", kernel.size(fours)),
-            ("chunk", kernel.size(chunk)),
-            ("bases", bases),
-            ("carry", self.carry(phase, group_fold, &scratch, &parts)),
-            ("round", self.round(&mut kernel, phase, group_fold, &arguments)),
-            ("finish", self.finish(phase, group_fold, &scratch, &parts)),
-            ("part", part),
-            ("parts", parts),
-        ];
+        let (group_fold, mut holes) = rows.threads(self.width, kernel.limits.subgroups);
+        let (width, all) = (self.width, group_fold.around_of("carry", "lane"));
+        // A phase that combines starts with the parts before its own; one of parts leaves the combination of its part.
+        let (mut carry, mut finish) = (String::new(), String::new());
+        if phase == Phase::Combine {
+            let other = self.state.unpack(&[format!("{scratch}[row * {parts} + other]")]);
+            carry = format!(
+                "for (var other = lane; other < part; other += {width}u) {{\n    \
+                 carry = merge(carry, {other});\n}}\ncarry = {all}.all;\n"
+            );
+        } else if phase == Phase::Partial {
+            let word = self.state.pack("whole").concat();
+            finish = format!(
+                "let whole = {all}.all;\nif lane == 0u && fours > 0u {{\n    \
+                 {scratch}[row * {parts} + part] = {word};\n}}\n"
+            );
+        }
+        holes.extend(holes! {
+            state: self.state.text, functions: [prologue, results].join("\n"),
+            base_parameters: parameters, base_arguments: arguments,
+            element_type: rows.unit_type(self.ty), element, type: type_name(self.ty),
+            four: self.four(&mut kernel, &arguments), write, around: group_fold.around(),
+            width: self.width, rows: kernel.size(rows.count()), fours: kernel.size(fours),
+            chunk: kernel.size(chunk), bases, carry,
+            round: self.round(&mut kernel, phase, group_fold, &arguments), finish, part, parts,
+        });
         let groups = rows.count().div_ceil(THREADS / self.width).saturating_mul(self.parts);
         let label = if phase == Phase::Partial { " (parts)" } else { "" };
-        kernel.dispatch(include_str!("../../shaders/scan.wgsl"), &holes, label, groups)
-    }
-
-    /// The threads of a row.
-    fn group_fold(&self, kernel: &Kernel<'_>) -> GroupFold {
-        let stride = if self.rows.is_across() { THREADS / self.width } else { 1 };
-        let subgroups = kernel.limits.subgroups.filter(|_| !self.rows.is_across());
-        GroupFold { width: self.width, stride, subgroups }
+        kernel.dispatch(shader!("scan.wgsl"), &holes, label, groups)
     }
 
     /// Statements that return four elements.
@@ -121,20 +112,6 @@ impl Scan {
         };
         let lanes: String = (0..FOUR).map(lane).collect();
         format!("{lanes}return vec4<{ty}>(x0, x1, x2, x3);\n")
-    }
-
-    /// Statements that load the combination of the parts before this one into `carry`.
-    fn carry(&self, phase: Phase, group_fold: GroupFold, scratch: &str, parts: &str) -> String {
-        if phase != Phase::Combine {
-            return String::new();
-        }
-        let width = self.width;
-        let other = self.state.unpack(&[format!("{scratch}[row * {parts} + other]")]);
-        let all = group_fold.around_of("carry", "lane");
-        format!(
-            "for (var other = lane; other < part; other += {width}u) {{\n    \
-             carry = merge(carry, {other});\n}}\ncarry = {all}.all;\n"
-        )
     }
 
     /// Statements of a round, after the elements of a thread are combined to `d`.
@@ -166,19 +143,6 @@ impl Scan {
         format!(
             "let around = {around};\nlet before = merge(carry, around.before);\n\
              if i < end {{\n{write}}}\ncarry = merge(carry, around.all);\n"
-        )
-    }
-
-    /// Statements that store the combination of a part in the scratch memory.
-    fn finish(&self, phase: Phase, group_fold: GroupFold, scratch: &str, parts: &str) -> String {
-        if phase != Phase::Partial {
-            return String::new();
-        }
-        let all = group_fold.around_of("carry", "lane");
-        let word = self.state.pack("whole").concat();
-        format!(
-            "let whole = {all}.all;\nif lane == 0u && fours > 0u {{\n    \
-             {scratch}[row * {parts} + part] = {word};\n}}\n"
         )
     }
 }

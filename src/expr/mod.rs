@@ -9,6 +9,8 @@ mod build;
 pub(crate) mod reference;
 pub(crate) mod wgsl;
 
+use std::collections::BTreeSet;
+
 pub(crate) use build::{Builder, E};
 
 use crate::base::dtype::Ty;
@@ -232,17 +234,12 @@ impl Expr {
         loads.collect()
     }
 
-    /// The operands that `roots` fetch from or tell of failures, each once.
-    pub fn whole_operands(&self, roots: &[Ref]) -> Vec<usize> {
-        let mut operands: Vec<usize> = Vec::new();
-        for r in self.reachable(roots) {
-            if let ExprNode::Fetch(operand, _) | ExprNode::Check(operand, _) = self.node(r)
-                && !operands.contains(&usize::from(operand))
-            {
-                operands.push(operand.into());
-            }
-        }
-        operands
+    /// The operands that `roots` fetch from or tell of failures.
+    pub fn whole_operands(&self, roots: &[Ref]) -> impl Iterator<Item = usize> {
+        self.reachable(roots).into_iter().filter_map(|r| match self.node(r) {
+            ExprNode::Fetch(operand, _) | ExprNode::Check(operand, _) => Some(operand.into()),
+            _ => None,
+        })
     }
 
     /// True if evaluating `roots` can fail.
@@ -252,15 +249,11 @@ impl Expr {
 
     /// The number of operations whose failures `roots` report.
     pub fn sites(&self, roots: &[Ref]) -> usize {
-        let mut sites: Vec<Ref> = Vec::new();
-        for r in self.reachable(roots) {
-            if let ExprNode::Check(_, Failure { site, .. }) = self.node(r)
-                && !sites.contains(&site)
-            {
-                sites.push(site);
-            }
-        }
-        sites.len()
+        let sites = self.reachable(roots).into_iter().filter_map(|r| match self.node(r) {
+            ExprNode::Check(_, Failure { site, .. }) => Some(site),
+            _ => None,
+        });
+        sites.collect::<BTreeSet<Ref>>().len()
     }
 
     /// Flops of one evaluation of `roots`.

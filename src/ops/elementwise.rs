@@ -158,8 +158,6 @@ pub(crate) struct Def {
     pub name: &'static str,
     pub doc: &'static str,
     pub arity: usize,
-    #[cfg(test)]
-    pub params: usize,
     pub accepts: Accepts,
     pub truth: bool,
     pub tolerance: Tolerance,
@@ -213,8 +211,6 @@ macro_rules! define {
             name: stringify!($name),
             doc: concat!($($doc, "\n"),*),
             arity: [$(stringify!($x)),+].len(),
-            #[cfg(test)]
-            params: { const P: &[&str] = &[$($(stringify!($p)),+)?]; P.len() },
             accepts: Accepts::$bound,
             truth: matches!(stringify!($out).as_bytes(), b"bool"),
             tolerance: Tolerance { ulp: $ulp, abs: $abs },

@@ -32,9 +32,9 @@ pub(crate) use self::forms::{
     RowForm, ScanForm, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::pipeline::plan;
-pub(crate) use self::place::placed::Routes;
+pub(crate) use self::place::chooser::Chooser;
 pub(crate) use self::place::placed::{Placed, Planned};
-pub(crate) use self::place::reason::Chooser;
+pub(crate) use self::place::routes::Routes;
 pub(crate) use self::place::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub(crate) use self::schedule::waves::Wave;
 pub use explain::Explanation;

@@ -38,12 +38,12 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;
     passes::limits::check(&steps, &values, target)?;
-    verify::steps("emit", &steps, &values, target)?;
+    verify::steps(&steps, &values, target)?;
 
     let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
     let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
     let steps = schedule::order::schedule(steps, &bytes, &lasting);
-    verify::order("schedule", &steps, &values)?;
+    verify::order(&steps, &values)?;
     let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
     let bytes_up = total(uploaded.map(|(_, &bytes)| bytes));
     let mut distinct = downloads.clone();

@@ -32,6 +32,12 @@ struct FormResult {
     acc: Option<Lane>,
 }
 
+impl FormResult {
+    fn at(point: Point, acc: Option<Lane>) -> Self {
+        Self { source: point.clone(), point, acc }
+    }
+}
+
 impl Reference<'_> {
     /// The elements of each output in the order of memory, rounded to its type; NaN where none is written.
     pub fn outputs(&self) -> Vec<Vec<f64>> {
@@ -55,32 +61,27 @@ impl Reference<'_> {
     }
 
     fn form_results(&self) -> Vec<FormResult> {
-        let at = |acc: Option<Lane>, point: Point| FormResult { source: point.clone(), point, acc };
         match &self.step.form {
             Form::Map(MapForm { dims, .. }) => {
-                points(dims).into_iter().map(|point| at(None, point)).collect()
+                points(dims).into_iter().map(|point| FormResult::at(point, None)).collect()
             }
-            Form::Reduce(form) => self.reduce(form, at),
-            Form::Row(form) => self.row(form, at),
-            Form::Scan(form) => self.scan(form, at),
+            Form::Reduce(form) => self.reduce(form),
+            Form::Row(form) => self.row(form),
+            Form::Scan(form) => self.scan(form),
             Form::Sort(form) => self.sort(form),
-            Form::MatMul(form) => self.product(form, at),
-            Form::Attention(form) => self.attention(form, at),
+            Form::MatMul(form) => self.product(form),
+            Form::Attention(form) => self.attention(form),
             Form::Custom(_) => unreachable!("only its author knows the meaning of a kernel"),
         }
     }
 
-    fn reduce(
-        &self,
-        form: &ReduceForm,
-        at: impl Fn(Option<Lane>, Point) -> FormResult,
-    ) -> Vec<FormResult> {
+    fn reduce(&self, form: &ReduceForm) -> Vec<FormResult> {
         let ReduceForm { combine, outer, inner, prologue, .. } = form;
         let (inner, ty) = (points(inner), self.step.expr.ty(*prologue));
         let result = |outer: Point| {
             let combined: Vec<Lane> =
                 inner.iter().map(|inner| self.main(*prologue, &[&outer[..], inner])).collect();
-            at(Some(combine_all(*combine, ty, &combined)), outer)
+            FormResult::at(outer, Some(combine_all(*combine, ty, &combined)))
         };
         points(outer).into_iter().map(result).collect()
     }
@@ -90,40 +91,32 @@ impl Reference<'_> {
         (0..len).map(|along| self.main(prologue, &[outer, &[along]])).collect()
     }
 
-    fn row(
+    /// The results that `of` makes of each row.
+    fn rows(
         &self,
-        form: &RowForm,
-        at: impl Fn(Option<Lane>, Point) -> FormResult,
+        (outer, len, prologue): (&[usize], usize, Ref),
+        of: impl Fn(Vec<Lane>) -> Vec<Lane>,
     ) -> Vec<FormResult> {
-        let RowForm { kind, outer, len, prologue, epsilon, .. } = form;
-        let epsilon = epsilon.map_or(0.0, |e| self.step.scalars[usize::from(e)].value());
         let rows = points(outer).into_iter().flat_map(|outer| {
-            let row = self.row_of(*prologue, &outer, *len);
-            let row: Vec<f64> = row.into_iter().map(Lane::number).collect();
-            let normalized = normalize(*kind, &row, epsilon).into_iter().enumerate();
-            let result = |(along, x)| at(Some(Lane::F(x)), [&outer[..], &[along]].concat());
-            normalized.map(result).collect::<Vec<_>>()
+            let row = of(self.row_of(prologue, &outer, len)).into_iter().enumerate();
+            let result = |(along, acc)| FormResult::at([&outer[..], &[along]].concat(), Some(acc));
+            row.map(result).collect::<Vec<_>>()
         });
         rows.collect()
     }
 
-    fn scan(
-        &self,
-        form: &ScanForm,
-        at: impl Fn(Option<Lane>, Point) -> FormResult,
-    ) -> Vec<FormResult> {
-        let ScanForm { combine, outer, len, prologue, .. } = form;
-        let ty = self.step.expr.ty(*prologue);
-        let rows = points(outer).into_iter().flat_map(|outer| {
-            let mut acc = None;
-            let row = self.row_of(*prologue, &outer, *len).into_iter().enumerate();
-            let result = |(along, x)| {
-                acc = Some(acc.map_or(x, |acc| combine_all(*combine, ty, &[acc, x])));
-                at(acc, [&outer[..], &[along]].concat())
-            };
-            row.map(result).collect::<Vec<_>>()
-        });
-        rows.collect()
+    fn row(&self, form: &RowForm) -> Vec<FormResult> {
+        let &RowForm { kind, ref outer, len, prologue, epsilon, .. } = form;
+        let epsilon = epsilon.map_or(0.0, |e| self.step.scalars[usize::from(e)].value());
+        self.rows((outer, len, prologue), |row| {
+            let row: Vec<f64> = row.into_iter().map(Lane::number).collect();
+            normalized(kind, &row, epsilon).into_iter().map(Lane::F).collect()
+        })
+    }
+
+    fn scan(&self, form: &ScanForm) -> Vec<FormResult> {
+        let &ScanForm { combine, ref outer, len, prologue, .. } = form;
+        self.rows((outer, len, prologue), |row| running(combine, &row))
     }
 
     fn sort(&self, form: &SortForm) -> Vec<FormResult> {
@@ -131,13 +124,7 @@ impl Reference<'_> {
         let rows = points(outer).into_iter().flat_map(|outer| {
             let row: Vec<f64> =
                 self.row_of(*prologue, &outer, *len).into_iter().map(Lane::number).collect();
-            // NaN last, and first where descending.
-            let rank = |j: usize| (row[j].is_nan(), if row[j].is_nan() { 0.0 } else { row[j] });
-            let mut order: Vec<usize> = (0..*len).collect();
-            order.sort_by(|&a, &b| {
-                let less = rank(a).partial_cmp(&rank(b)).expect("no NaN");
-                if *descending { less.reverse() } else { less }
-            });
+            let order = sorted_positions(&row, *descending);
             let at = |along| [&outer[..], &[along]].concat();
             let sorted = order.into_iter().take(*count).enumerate();
             let result = |(to, from)| FormResult { point: at(to), source: at(from), acc: None };
@@ -146,11 +133,7 @@ impl Reference<'_> {
         rows.collect()
     }
 
-    fn product(
-        &self,
-        form: &MatMulForm,
-        at: impl Fn(Option<Lane>, Point) -> FormResult,
-    ) -> Vec<FormResult> {
+    fn product(&self, form: &MatMulForm) -> Vec<FormResult> {
         let &MatMulForm { ref batch, m, n, k, x, w, acc, .. } = form;
         let result = |point: Point| {
             let (batch, mn) = point.split_at(batch.len());
@@ -160,16 +143,12 @@ impl Reference<'_> {
                 binary(Binary::Mul, x, w)
             };
             let terms: Vec<Lane> = (0..k).map(term).collect();
-            at(Some(combine_all(Combine::Sum, acc, &terms)), point)
+            FormResult::at(point, Some(combine_all(Combine::Sum, acc, &terms)))
         };
         points(&[&batch[..], &[m, n]].concat()).into_iter().map(result).collect()
     }
 
-    fn attention(
-        &self,
-        form: &AttentionForm,
-        at: impl Fn(Option<Lane>, Point) -> FormResult,
-    ) -> Vec<FormResult> {
+    fn attention(&self, form: &AttentionForm) -> Vec<FormResult> {
         let &AttentionForm { ref batch, queries, keys, width, out, .. } = form;
         let &AttentionForm { q, k, v, mask, scale, causal, .. } = form;
         let scale = self.step.scalars[usize::from(scale)].value();
@@ -186,15 +165,9 @@ impl Reference<'_> {
                 terms.sum::<f64>() * scale + mask
             };
             let scores: Vec<f64> = (0..(seen.max(0) as usize).min(keys)).map(score).collect();
-            let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let weight = |x: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - most).exp() };
-            let total: f64 = scores.iter().map(|&x| weight(x)).sum();
-            let sum: f64 = scores
-                .iter()
-                .enumerate()
-                .map(|(j, &x)| weight(x) * read(v, Space::Value, [j, here[1]]))
-                .sum();
-            at(Some(Lane::F(if total == 0.0 { 0.0 } else { sum / total })), point)
+            let value = |j| read(v, Space::Value, [j, here[1]]);
+            let acc = Lane::F(attended(&scores, value));
+            FormResult::at(point, Some(acc))
         };
         points(&[&batch[..], &[queries, out]].concat()).into_iter().map(result).collect()
     }
@@ -261,7 +234,7 @@ fn index(view: &View, point: &[usize]) -> i64 {
 }
 
 /// A reduction by its definition.
-fn combine_all(combine: Combine, ty: Ty, all: &[Lane]) -> Lane {
+pub(crate) fn combine_all(combine: Combine, ty: Ty, all: &[Lane]) -> Lane {
     let numbers = || all.iter().map(|x| x.number());
     let integers = || numbers().map(|x| x as i64);
     let wrapped = |x: i64| Lane::from_bits(ty, x as u32);
@@ -291,8 +264,42 @@ fn combine_all(combine: Combine, ty: Ty, all: &[Lane]) -> Lane {
     }
 }
 
+/// Each element combined with all before it, from the first on.
+pub(crate) fn running(combine: Combine, row: &[Lane]) -> Vec<Lane> {
+    let mut acc = None;
+    let next = |&x: &Lane| {
+        let now = acc.map_or(x, |acc| combine_all(combine, x.ty(), &[acc, x]));
+        acc = Some(now);
+        now
+    };
+    row.iter().map(next).collect()
+}
+
+/// The positions of a row's elements in their order: NaN last, and first where descending.
+pub(crate) fn sorted_positions(row: &[f64], descending: bool) -> Vec<usize> {
+    let rank = |at: usize| (row[at].is_nan(), if row[at].is_nan() { 0.0 } else { row[at] });
+    let mut order: Vec<usize> = (0..row.len()).collect();
+    order.sort_by(|&a, &b| {
+        let less = rank(a).partial_cmp(&rank(b)).expect("no NaN is left");
+        if descending { less.reverse() } else { less }
+    });
+    order
+}
+
+/// An element of an attention by its definition: over the keys, e^(score − greatest) times the value, divided by their
+/// sum; 0 where no score is above −∞.
+pub(crate) fn attended(scores: &[f64], value: impl Fn(usize) -> f64) -> f64 {
+    let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if scores.iter().all(|&x| x == f64::NEG_INFINITY) {
+        return 0.0;
+    }
+    let total: f64 = scores.iter().map(|x| (x - most).exp()).sum();
+    let seen = scores.iter().enumerate().filter(|&(_, &x)| x != f64::NEG_INFINITY);
+    seen.map(|(key, x)| (x - most).exp() * value(key)).sum::<f64>() / total
+}
+
 /// A normalisation by its definition.
-fn normalize(kind: RowKind, row: &[f64], epsilon: f64) -> Vec<f64> {
+pub(crate) fn normalized(kind: RowKind, row: &[f64], epsilon: f64) -> Vec<f64> {
     let n = row.len() as f64;
     let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let total: f64 = row.iter().map(|x| (x - most).exp()).sum();

@@ -75,18 +75,13 @@ pub(crate) fn fusion(
 }
 
 /// Views stay inside their values, outputs fill theirs, and no kernel binds more than the device can.
-pub(crate) fn steps(
-    pass: &'static str,
-    steps: &[Step],
-    values: &[Value],
-    target: &Target,
-) -> Result<(), PlanError> {
-    checked(pass, || steps.iter().try_for_each(|step| check_step(values, step, target)))
+pub(crate) fn steps(steps: &[Step], values: &[Value], target: &Target) -> Result<(), PlanError> {
+    checked("emit", || steps.iter().try_for_each(|step| check_step(values, step, target)))
 }
 
 /// Steps run after the makers of their operands.
-pub(crate) fn order(pass: &'static str, steps: &[Step], values: &[Value]) -> Result<(), PlanError> {
-    checked(pass, || {
+pub(crate) fn order(steps: &[Step], values: &[Value]) -> Result<(), PlanError> {
+    checked("schedule", || {
         let given = |value: &Value| matches!(value.home, Home::Upload { .. } | Home::Resident(_));
         let mut made: Vec<bool> = values.iter().map(given).collect();
         for step in steps {
@@ -105,7 +100,26 @@ pub(crate) fn order(pass: &'static str, steps: &[Step], values: &[Value]) -> Res
 
 /// Slots are shared only by values that never live together.
 pub(crate) fn memory(plan: &Plan) -> Result<(), PlanError> {
-    checked("memory", || check_slots(plan))
+    checked("memory", || {
+        let lives = lives(plan);
+        let mut tenants: Vec<Vec<usize>> = vec![Vec::new(); plan.slots.len()];
+        for (index, value) in plan.values.iter().enumerate() {
+            let (Home::Slot(slot) | Home::Upload { slot: Some(slot), .. }) = value.home else {
+                continue;
+            };
+            if let Some(life) = lives[index] {
+                for &other in &tenants[slot] {
+                    let together = lives[other].is_some_and(|other| life.overlaps(other));
+                    ensure!(
+                        !together,
+                        "values {index} and {other} share slot {slot} and live together"
+                    );
+                }
+                tenants[slot].push(index);
+            }
+        }
+        Ok(())
+    })
 }
 
 fn checked(pass: &'static str, check: impl FnOnce() -> Check) -> Result<(), PlanError> {
@@ -143,27 +157,6 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
         if let (OperandSource::Value(value), false) = (operand.source, operand.clamp) {
             let elements = values[value.index()].shape.elements();
             ensure!(operand.view.is_inside(elements), "{label} reads outside");
-        }
-    }
-    Ok(())
-}
-
-fn check_slots(plan: &Plan) -> Check {
-    let lives = lives(plan);
-    let mut tenants: Vec<Vec<usize>> = vec![Vec::new(); plan.slots.len()];
-    for (index, value) in plan.values.iter().enumerate() {
-        let (Home::Slot(slot) | Home::Upload { slot: Some(slot), .. }) = value.home else {
-            continue;
-        };
-        if let Some(life) = lives[index] {
-            for &other in &tenants[slot] {
-                let together = lives[other].is_some_and(|other| life.overlaps(other));
-                ensure!(
-                    !together,
-                    "values {index} and {other} share slot {slot} and live together"
-                );
-            }
-            tenants[slot].push(index);
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The functions that read four neighbours of an attention's operands.
 
-use super::Attention;
+use super::collapsed::Attention;
 use crate::base::dtype::DType;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
@@ -8,40 +8,9 @@ use crate::codegen::kernel::{Kernel, KernelFunction};
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{AttentionForm, StepOperand};
 
-/// The role of an operand in an attention.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Queries,
-    Keys,
-    Values,
-    Mask,
-}
-
-impl Role {
-    /// The function that reads it.
-    fn load(self) -> &'static str {
-        match self {
-            Self::Queries => "load_q",
-            Self::Keys => "load_k",
-            Self::Values => "load_v",
-            Self::Mask => "load_mask",
-        }
-    }
-
-    /// The function that computes it.
-    fn prologue(self) -> &'static str {
-        match self {
-            Self::Queries => "prologue_q",
-            Self::Keys => "prologue_k",
-            Self::Values => "prologue_v",
-            Self::Mask => "prologue_mask",
-        }
-    }
-}
-
 /// An operand as matrices of `rows` by `columns`, read in fours along its rows.
 struct Side {
-    role: Role,
+    name: &'static str,
     root: Ref,
     rows: usize,
     columns: usize,
@@ -54,19 +23,16 @@ impl Attention<'_> {
     pub fn loads(&self, kernel: &mut Kernel<'_>, names: &[String], parameters: &str) -> String {
         let &AttentionForm { queries, keys, width, out, schedule, .. } = self.form;
         let chunk = schedule.chunk();
-        let side = |role, root, [rows, columns]: [usize; 2], unit: usize| Side {
-            role,
-            root,
-            rows,
-            columns,
-            ragged: !columns.is_multiple_of(unit),
+        let side = |name, root, [rows, columns]: [usize; 2], unit: usize| {
+            let ragged = !columns.is_multiple_of(unit);
+            Side { name, root, rows, columns, ragged }
         };
         let mut sides = vec![
-            side(Role::Queries, self.form.q, [queries, width], chunk),
-            side(Role::Keys, self.form.k, [keys, width], chunk),
-            side(Role::Values, self.form.v, [keys, out], schedule.columns),
+            side("q", self.form.q, [queries, width], chunk),
+            side("k", self.form.k, [keys, width], chunk),
+            side("v", self.form.v, [keys, out], schedule.columns),
         ];
-        let mask = |root| side(Role::Mask, root, [queries, keys], schedule.keys);
+        let mask = |root| side("mask", root, [queries, keys], schedule.keys);
         sides.extend(self.form.mask.map(mask));
         sides.iter().map(|side| self.load(kernel, side, names, parameters)).collect()
     }
@@ -99,7 +65,7 @@ impl Attention<'_> {
             let four = lanes::FOUR;
             text += &format!("let inside = min({four}, vec4<u32>({columns} - 1u - column));\n");
         }
-        let function = kernel.function(side.role.prologue(), &[side.root], None);
+        let function = kernel.function(&format!("prologue_{}", side.name), &[side.root], None);
         let loaded = self.operands(kernel, &function, names, cut);
         let calls = loaded.calls(&function, "").join(", ");
         text += &loaded.text;
@@ -110,10 +76,9 @@ impl Attention<'_> {
             value
         };
         let body = indent(&format!("{text}return {value};"));
-        let load = side.role.load();
         format!(
-            "{}\nfn {load}(row: u32, column: u32{parameters}) -> vec4<f32> {{\n{body}}}\n",
-            function.text
+            "{}\nfn load_{}(row: u32, column: u32{parameters}) -> vec4<f32> {{\n{body}}}\n",
+            function.text, side.name
         )
     }
 
@@ -147,7 +112,7 @@ impl Side {
     /// Statements that return zeros where there are no elements. Past the last row, values are zeros, and others those of
     /// the last.
     fn outside(&self, rows: &str, columns: &str) -> String {
-        let past_rows = (self.role == Role::Values).then(|| format!("row >= {rows}"));
+        let past_rows = (self.name == "v").then(|| format!("row >= {rows}"));
         let past_columns = self.ragged.then(|| format!("column >= {columns}"));
         let past: Vec<String> = past_rows.into_iter().chain(past_columns).collect();
         if past.is_empty() {

@@ -1,6 +1,6 @@
 //! Statements that all attention kernels share: items in rounds of threads, numbers of a few neighbours, hidden keys.
 
-use super::Attention;
+use super::collapsed::Attention;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::template::indent;
 

@@ -3,12 +3,12 @@
 
 use std::ops::Range;
 
-use super::{Attention, LEAST};
-use crate::codegen::attention::rounds::Hidden;
-use crate::codegen::attention::rounds::shuffled;
+use super::collapsed::{Attention, LEAST};
+use super::rounds::{Hidden, shuffled};
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::LANES;
+use crate::codegen::kernel::template::{Holes, holes};
 use crate::plan::AttentionSchedule;
 
 const THREADS: usize = AttentionSchedule::STRIP_THREADS;
@@ -22,32 +22,18 @@ pub(super) struct StripKernel<'a> {
 
 impl StripKernel<'_> {
     /// The texts of the template's holes.
-    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
+    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Holes {
         let group_fold =
             GroupFold { width: THREADS, stride: 1, subgroups: kernel.limits.subgroups };
         let (numbers, number) = group_fold.numbering();
         let AttentionSchedule { rows, columns, .. } = self.attention.form.schedule;
         let (groups, fours) = (THREADS / self.lanes, columns / 4);
-        let sizes = [
-            ("lanes", self.lanes),
-            ("groups", groups),
-            ("fours", fours),
-            ("row_fours", rows * fours),
-            ("sum_fours", groups * fours),
-        ];
-        let texts = [
-            ("numbers", numbers.to_string()),
-            ("number", number.to_string()),
-            ("least", LEAST.to_string()),
-            ("state", self.state()),
-            ("fetch", self.fetch()),
-            ("scores", self.scores(kernel)),
-            ("hide", self.hide(kernel)),
-            ("add_values", self.add_values()),
-            ("leave", self.leave()),
-            ("store", self.store()),
-        ];
-        sizes.map(|(name, size)| (name, size.to_string())).into_iter().chain(texts).collect()
+        holes! {
+            lanes: self.lanes, groups, fours, row_fours: rows * fours, sum_fours: groups * fours,
+            numbers, number, least: LEAST, state: self.state(), fetch: self.fetch(),
+            scores: self.scores(kernel), hide: self.hide(kernel), add_values: self.add_values(),
+            leave: self.leave(), store: self.store(),
+        }
     }
 
     /// Fours of the width and of the result's columns that a thread has.

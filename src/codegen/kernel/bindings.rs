@@ -13,22 +13,13 @@ pub(super) struct Buffer {
     pub writes: bool,
 }
 
-/// The element of a buffer.
+/// The element of a buffer, of which a number is named by its WGSL type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BufferElement {
-    One(Stored),
-    Four(Stored),
+    One(&'static str),
+    Four(&'static str),
     /// A word that several threads write to.
     Atomic,
-}
-
-/// A number as memory holds it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::codegen) enum Stored {
-    F16,
-    F32,
-    I32,
-    U32,
 }
 
 impl fmt::Display for BufferElement {
@@ -38,17 +29,6 @@ impl fmt::Display for BufferElement {
             Self::Four(scalar) => write!(f, "vec4<{scalar}>"),
             Self::Atomic => f.write_str("atomic<u32>"),
         }
-    }
-}
-
-impl fmt::Display for Stored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F16 => "f16",
-            Self::F32 => "f32",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-        })
     }
 }
 
@@ -106,13 +86,13 @@ impl Kernel<'_> {
         elements.saturating_mul(self.limits.stored(value.dtype)) <= self.limits.binding_bytes
     }
 
-    /// The type that holds `dtype` in memory.
-    pub fn stored(&self, dtype: DType) -> Stored {
+    /// The WGSL type that holds `dtype` in memory.
+    pub fn stored(&self, dtype: DType) -> &'static str {
         match dtype {
-            DType::F16 if self.limits.f16 => Stored::F16,
-            DType::F32 | DType::F16 => Stored::F32,
-            DType::I32 => Stored::I32,
-            DType::U32 | DType::Bool => Stored::U32,
+            DType::F16 if self.limits.f16 => "f16",
+            DType::F32 | DType::F16 => "f32",
+            DType::I32 => "i32",
+            DType::U32 | DType::Bool => "u32",
         }
     }
 

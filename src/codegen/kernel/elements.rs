@@ -33,17 +33,18 @@ impl Kernel<'_> {
 
     /// Four values of `operand`, at the quad of the index given as text.
     pub fn load_quad(&self, operand: usize, quad: &str) -> String {
-        let operand = &self.step.operands[operand];
-        let OperandSource::Value(value) = operand.source else { return UNBOUND.into() };
-        self.loaded_quad(operand.dtype, format!("{}[{quad}]", self.buffer(BufferRef::Value(value))))
+        self.loaded_quad(self.step.operands[operand].dtype, self.stored_four(operand, quad))
     }
 
     /// The four at the position given as text of an operand that is bound in fours or as words, as memory holds it.
     pub fn stored_four(&self, operand: usize, at: &str) -> String {
-        let OperandSource::Value(value) = self.step.operands[operand].source else {
-            return UNBOUND.into();
-        };
-        format!("{}[{at}]", self.buffer(BufferRef::Value(value)))
+        format!("{}[{at}]", self.buffer_of(operand))
+    }
+
+    /// The name of the buffer of `operand`.
+    fn buffer_of(&self, operand: usize) -> String {
+        let value = self.step.operands[operand].source.value();
+        value.map_or_else(|| UNBOUND.into(), |value| self.buffer(BufferRef::Value(value)))
     }
 
     /// The number stored as `element`, in its lane type.
@@ -105,21 +106,19 @@ impl Kernel<'_> {
 }
 
 impl Kernel<'_> {
-    /// Binds the table `operand` in fours.
+    /// Binds the table `operand` in fours, to be fetched from in fours.
     pub fn bind_fours(&mut self, operand: usize) {
-        let StepOperand { source, dtype, .. } = self.step.operands[operand];
-        if let OperandSource::Table(value) = source {
-            self.bind(BufferRef::Value(value), dtype, false, true);
-            self.fours.insert(operand);
-        }
+        self.bind_table(operand, true);
+        self.fours.insert(operand);
     }
 
     /// Binds the table `operand`, in fours or in elements, and names its buffer.
     pub fn bind_table(&mut self, operand: usize, wide: bool) -> String {
         let StepOperand { source, dtype, .. } = self.step.operands[operand];
-        let OperandSource::Table(value) = source else { return UNBOUND.into() };
-        self.bind(BufferRef::Value(value), dtype, false, wide);
-        self.buffer(BufferRef::Value(value))
+        if let OperandSource::Table(value) = source {
+            self.bind(BufferRef::Value(value), dtype, false, wide);
+        }
+        self.buffer_of(operand)
     }
 
     /// Binds the whole operands that functions use, and makes the functions that those call.
@@ -200,8 +199,7 @@ impl Kernel<'_> {
         let OperandSource::Table(value) = source else { return String::new() };
         let ty = type_name(dtype.lane());
         let last = self.size(self.plan.values[value.index()].shape.elements().saturating_sub(1));
-        let element =
-            format!("{}[min(position, {last}) / 4u]", self.buffer(BufferRef::Value(value)));
+        let element = self.stored_four(operand, &format!("min(position, {last}) / 4u"));
         let element = self.loaded_quad(dtype, element);
         format!(
             "\nfn fetch{operand}_fours(position: u32) -> vec4<{ty}> {{\n    return {element};\n}}\n"

@@ -10,7 +10,7 @@ use crate::expr::wgsl::{self, LeafTexts, Printed, type_name};
 /// A generated function of loaded values.
 pub(in crate::codegen) struct KernelFunction {
     pub text: String,
-    name: &'static str,
+    name: String,
     takes_acc: bool,
     takes_live: bool,
     /// The operands that it takes, in order.
@@ -37,12 +37,7 @@ impl KernelFunction {
 
 impl Kernel<'_> {
     /// A function `name` of the operands that `roots` read (and of `acc`, where its type is given).
-    pub fn function(
-        &mut self,
-        name: &'static str,
-        roots: &[Ref],
-        acc: Option<Ty>,
-    ) -> KernelFunction {
+    pub fn function(&mut self, name: &str, roots: &[Ref], acc: Option<Ty>) -> KernelFunction {
         let step = self.step;
         let operands = self.operands_of(roots);
         let Printed { statements, roots: values, helpers } = {
@@ -70,6 +65,7 @@ impl Kernel<'_> {
         let (structure, result, value, results) = signature(&types, &values);
         let body = indent(&format!("{statements}return {value};"));
         let text = format!("{structure}fn {name}({arguments}) -> {result} {{\n{body}}}\n");
+        let name = name.to_string();
         KernelFunction { text, name, takes_acc, takes_live, operands, results }
     }
 }

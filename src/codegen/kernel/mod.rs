@@ -11,12 +11,12 @@ pub(super) mod template;
 
 use std::collections::BTreeSet;
 
-use self::bindings::{Buffer, BufferElement, Stored};
+use self::bindings::{Buffer, BufferElement};
 pub(super) use self::function::KernelFunction;
 pub(super) use self::params::WORKGROUP;
 use self::params::{GRID, grid};
 pub(super) use self::positions::{OuterMaps, passed};
-use self::template::fill;
+use self::template::{Holes, fill, holes};
 use super::{Binding, Dispatch};
 use crate::cost::Limits;
 use crate::expr::{Ref, wgsl};
@@ -73,9 +73,7 @@ impl<'a> Kernel<'a> {
 
     /// The operands that `roots` read, in ascending order.
     pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
-        let mut operands = self.step.expr.loads(roots);
-        operands.sort_unstable();
-        operands
+        self.step.parts(&self.plan.values).operands_of(roots)
     }
 
     /// The roots of all outputs.
@@ -88,15 +86,14 @@ impl<'a> Kernel<'a> {
     pub fn dispatch(
         mut self,
         template: &str,
-        holes: &[(&str, impl AsRef<str>)],
+        holes: &Holes,
         phase: &str,
         groups: usize,
     ) -> Dispatch {
         let whole = self.bind_whole();
         self.params.resize(self.params.len().next_multiple_of(4).max(4), 0);
-        let prelude = self.prelude() + &whole;
-        let mut all = vec![("prelude", prelude.as_str()), ("grid", GRID), ("workgroup", WORKGROUP)];
-        all.extend(holes.iter().map(|(name, text)| (*name, text.as_ref())));
+        let mut all = holes! { prelude: self.prelude() + &whole, grid: GRID, workgroup: WORKGROUP };
+        all.extend_from_slice(holes);
         let buffers = self.buffers.iter().map(|b| Binding { buffer: b.at, writes: b.writes });
         Dispatch {
             label: format!("{}{phase}", self.step.label()),
@@ -110,9 +107,10 @@ impl<'a> Kernel<'a> {
 
     fn prelude(&self) -> String {
         let mut text = String::new();
-        let halves = self.buffers.iter().any(|b| {
-            matches!(b.element, BufferElement::One(Stored::F16) | BufferElement::Four(Stored::F16))
-        });
+        let is_half = |b: &Buffer| {
+            matches!(b.element, BufferElement::One("f16") | BufferElement::Four("f16"))
+        };
+        let halves = self.buffers.iter().any(is_half);
         let asked_for = self.extensions.iter().copied().chain(halves.then_some("f16"));
         for extension in asked_for.collect::<BTreeSet<_>>() {
             text += &format!("enable {extension};\n\n");

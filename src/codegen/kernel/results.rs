@@ -3,6 +3,7 @@
 use super::lanes::{self, Loaded};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
+use crate::codegen::kernel::template::{Holes, holes};
 use crate::codegen::kernel::{Kernel, KernelFunction, OuterMaps, passed};
 use crate::expr::wgsl::type_name;
 
@@ -24,6 +25,13 @@ impl MatrixResults {
         kernel.bind_outputs(|output| wide_outputs[output]);
         let operands = kernel.operands_of(&kernel.output_roots());
         kernel.bind_operands(&operands, |o| wide[o]);
+    }
+
+    /// True for each operand of the step whose value is bound in fours, given which could be by themselves.
+    pub fn wide(&self, kernel: &Kernel<'_>, alone: impl Fn(usize) -> bool) -> Vec<bool> {
+        let all = &self.maps.operands;
+        let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, &alone);
+        (0..kernel.step.operands.len()).map(bound).collect()
     }
 
     pub fn is_wide(view: &View) -> bool {
@@ -65,13 +73,11 @@ impl MatrixResults {
         names: &[String],
     ) -> String {
         let step = kernel.step;
-        let axes = ["row".to_string(), "column".to_string()];
         let mut loaded = Loaded::default();
         for &operand in &function.operands {
-            let strides = last_two(&step.operands[operand].view);
-            let start = self.maps.base(operand, names);
-            let at = kernel.index(start, strides, &axes);
-            loaded.load(kernel, operand, &at, strides[1]);
+            let view = &step.operands[operand].view;
+            let at = index(kernel, self.maps.base(operand, names), view);
+            loaded.load(kernel, operand, &at, last_two(view)[1]);
         }
         let mut text = loaded.text.clone();
         for (lane, call) in lanes::LANES.iter().zip(loaded.calls(function, "acc")) {
@@ -79,14 +85,13 @@ impl MatrixResults {
         }
         for (output, result) in function.results.iter().enumerate() {
             let view = &step.outputs[output].view;
-            let strides = last_two(view);
-            let at = kernel.index(&names[output], strides, &axes);
+            let at = index(kernel, &names[output], view);
             let values = lanes::LANES.map(|lane| format!("result_{lane}{result}"));
             if Self::is_wide(view) {
                 text += &kernel.store_quad(output, &format!("({at}) / 4u"), &values);
                 continue;
             }
-            let stride = kernel.param(strides[1]);
+            let stride = kernel.param(last_two(view)[1]);
             for (k, value) in values.iter().enumerate() {
                 text += &kernel.store(output, &format!("{at} + {k}u * {stride}"), value);
             }
@@ -94,8 +99,9 @@ impl MatrixResults {
         text
     }
 
-    /// Binds the memory of a dispatch that combines partial results, and makes its texts.
-    pub fn combined(&self, kernel: &mut Kernel<'_>) -> Combined {
+    /// Binds the memory of a dispatch that combines the partial results of parts. The holes are the name of the scratch
+    /// memory, functions, statements that find where the batch begins in every map, and those that store one element.
+    pub fn combined(&self, kernel: &mut Kernel<'_>) -> Holes {
         kernel.bind_outputs(|_| false);
         let roots = kernel.output_roots();
         let operands = kernel.operands_of(&roots);
@@ -104,38 +110,30 @@ impl MatrixResults {
         let (bases, names) = self.maps.bases(kernel, "b", "batch");
         let function = kernel.function("compute_results", &roots, Some(self.ty));
         let each = self.each(kernel, &function, &names);
-        Combined { scratch, functions: function.text, bases, each }
+        holes! { scratch, functions: function.text, bases, each }
     }
 
     /// Statements that store one element.
     fn each(&self, kernel: &mut Kernel<'_>, function: &KernelFunction, names: &[String]) -> String {
         let step = kernel.step;
-        let axes = ["row".to_string(), "column".to_string()];
         let mut text = String::new();
         for &operand in &function.operands {
-            let strides = last_two(&step.operands[operand].view);
             let start = self.maps.base(operand, names);
-            let at = kernel.index(start, strides, &axes);
+            let at = index(kernel, start, &step.operands[operand].view);
             text += &format!("let x{operand} = {};\n", kernel.load(operand, &at));
         }
         text += &format!("let values = {};\n", function.call("acc", |o| format!("x{o}")));
         for (output, result) in function.results.iter().enumerate() {
-            let strides = last_two(&step.outputs[output].view);
-            let at = kernel.index(&names[output], strides, &axes);
+            let at = index(kernel, &names[output], &step.outputs[output].view);
             text.push_str(&kernel.store(output, &at, &format!("values{result}")));
         }
         text
     }
 }
 
-/// The texts of a dispatch that combines the partial results of parts.
-pub(crate) struct Combined {
-    pub scratch: String,
-    pub functions: String,
-    /// Statements that find where the batch begins in every map.
-    pub bases: String,
-    /// Statements that store one element.
-    pub each: String,
+/// The index of the element at `row` and `column` of a matrix that begins at `start`.
+fn index(kernel: &mut Kernel<'_>, start: &str, view: &View) -> String {
+    kernel.index(start, last_two(view), &["row".to_string(), "column".to_string()])
 }
 
 fn last_two(view: &View) -> &[i64] {

@@ -1,8 +1,29 @@
 //! Kernel templates: WGSL with `{{holes}}`.
 
+/// The names of holes, and their texts.
+pub(crate) type Holes = Vec<(&'static str, String)>;
+
+/// [`Holes`] in the order of their evaluation: `name: value`, or the `name` of a variable.
+macro_rules! holes {
+    (@ $name:ident) => { $name };
+    (@ $name:ident $value:expr) => { $value };
+    ($($name:ident $(: $value:expr)?),* $(,)?) => {
+        vec![$((stringify!($name), holes!(@ $name $($value)?).to_string())),*]
+    };
+}
+pub(crate) use holes;
+
+/// The text of a file in `shaders/`.
+macro_rules! shader {
+    ($file:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/", $file))
+    };
+}
+pub(crate) use shader;
+
 /// Puts texts into the holes of `template`. Every line of a text is indented as its hole is, and
 /// a line that holds nothing but an empty hole vanishes.
-pub(crate) fn fill(template: &str, holes: &[(&str, &str)]) -> String {
+pub(crate) fn fill(template: &str, holes: &Holes) -> String {
     let mut out = String::with_capacity(template.len() * 2);
     for line in template.lines() {
         let indent = &line[..line.len() - line.trim_start().len()];
@@ -16,7 +37,7 @@ pub(crate) fn fill(template: &str, holes: &[(&str, &str)]) -> String {
     out
 }
 
-fn fill_line(line: &str, indent: &str, holes: &[(&str, &str)]) -> String {
+fn fill_line(line: &str, indent: &str, holes: &Holes) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -51,7 +72,7 @@ mod tests {
     #[test]
     fn texts_take_the_indent_of_their_hole() {
         let template = "fn f() {\n    {{body}}\n    {{none}}\n    g({{x}}, {{x}});\n}\n";
-        let holes = [("body", "let a = 1;\nlet b = 2;\n"), ("none", ""), ("x", "a")];
+        let holes = holes! { body: "let a = 1;\nlet b = 2;\n", none: "", x: "a" };
         let want = "fn f() {\n    let a = 1;\n    let b = 2;\n    g(a, a);\n}\n";
         assert_eq!(fill(template, &holes), want);
     }

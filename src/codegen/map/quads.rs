@@ -3,7 +3,7 @@
 use crate::base::shape::View;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::lanes::{self, Loaded};
-use crate::codegen::kernel::template::{fill, indent};
+use crate::codegen::kernel::template::{fill, holes, indent, shader};
 use crate::codegen::kernel::{Kernel, KernelFunction, THREADS};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
@@ -119,17 +119,13 @@ impl<'a> Quads<'a> {
         let mut loads = self.load(&mut kernel, function, &count);
         self.fetch(&mut kernel, fetched, &mut loads);
         let done = self.finish(&mut kernel, function, &loads, &count);
-        let group = (GROUP * each).to_string();
-        let holes = [
-            ("functions", &*[loads.functions.as_str(), &function.text].join("\n")),
-            ("group", &group),
-            ("quad", &functions("", &loads, &done)),
-            ("elements", &count),
-            ("quads", &several(each, &count)),
-            ("tell", kernel.tell()),
-        ];
+        let holes = holes! {
+            functions: [loads.functions.as_str(), &function.text].join("\n"), group: GROUP * each,
+            quad: functions("", &loads, &done), elements: count, quads: several(each, &count),
+            tell: kernel.tell(),
+        };
         let groups = elements.div_ceil(GROUP * each);
-        kernel.dispatch(include_str!("../../../shaders/map.wgsl"), &holes, "", groups)
+        kernel.dispatch(shader!("map.wgsl"), &holes, "", groups)
     }
 
     /// Statements that load the operands of a quad.
@@ -255,7 +251,7 @@ pub(super) struct Loads {
     pub loaded: Loaded,
     /// The fields of the loaded elements, and their values.
     fields: String,
-    names: String,
+    names: Vec<String>,
 }
 
 impl Loads {
@@ -267,8 +263,7 @@ impl Loads {
     /// Gives the local `name` to the function that computes the quad.
     pub fn hand_over_as(&mut self, name: &str, ty: &str) {
         self.fields += &format!("{name}: {ty},\n");
-        let comma = if self.names.is_empty() { "" } else { ", " };
-        self.names += &format!("{comma}{name}");
+        self.names.push(name.to_string());
     }
 }
 
@@ -279,7 +274,7 @@ pub(crate) struct Done {
     pub results: String,
     /// The fields of the computed elements, and their values.
     pub fields: String,
-    pub values: String,
+    pub values: Vec<String>,
     /// Statements that store them.
     pub stores: String,
 }
@@ -288,27 +283,21 @@ impl Done {
     /// Gives the `result` of each lane, of the WGSL type `ty`, to the function that stores `output`.
     pub fn hand_over(&mut self, output: usize, ty: &str, result: &str) {
         let lanes = lanes::LANES.map(|lane| format!("result_{lane}{result}")).join(", ");
-        let comma = if self.values.is_empty() { "" } else { ", " };
         self.fields += &format!("y{output}: vec4<{ty}>,\n");
-        self.values += &format!("{comma}vec4<{ty}>({lanes})");
+        self.values.push(format!("vec4<{ty}>({lanes})"));
     }
 }
 
 /// The functions `load`, of the position of a quad and of `parameters`, `compute` and `store`, with the structures that
 /// they hand each other.
 pub(crate) fn functions(parameters: &str, loads: &Loads, done: &Done) -> String {
-    let or = |text: &'static str, given: &str| -> String {
-        if given.is_empty() { text.to_string() } else { given.to_string() }
+    let (fields, loaded) = match &*loads.fields {
+        "" => ("nothing: u32,", "0u".to_string()),
+        fields => (fields, loads.names.join(", ")),
     };
-    let holes = [
-        ("parameters", parameters),
-        ("fields", &or("nothing: u32,", &loads.fields)),
-        ("loads", &loads.loaded.text),
-        ("loaded", &or("0u", &loads.names)),
-        ("done_fields", &done.fields),
-        ("results", &done.results),
-        ("done", &done.values),
-        ("stores", &done.stores),
-    ];
-    fill(include_str!("../../../shaders/map_quad.wgsl"), &holes)
+    let holes = holes! {
+        parameters, fields, loads: loads.loaded.text, loaded, done_fields: done.fields,
+        results: done.results, done: done.values.join(", "), stores: done.stores,
+    };
+    fill(shader!("map_quad.wgsl"), &holes)
 }

@@ -2,8 +2,8 @@
 
 use super::quads::{Loads, Quads, functions};
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::lanes;
+use crate::codegen::kernel::template::{holes, shader};
+use crate::codegen::kernel::{Kernel, lanes};
 use crate::cost::Limits;
 use crate::expr::wgsl::type_name;
 use crate::plan::{MapSpace, Plan, RowTable, Step};
@@ -32,31 +32,20 @@ pub(super) fn lower(
     let columns = space.columns();
     let (lines, parts) = (row.row.lines(columns), row.row.parts(columns));
     let groups = space.axes.len() / columns * parts;
-    let all = [groups, parts, columns].map(|size| kernel.size(size));
+    let [group_count, part_count, column_count] =
+        [groups, parts, columns].map(|size| kernel.size(size));
     let (start, pieces) = row.bring(&mut kernel, space, lines);
-    let numbers = [
-        ("group", lines * RowTable::LINE),
-        ("apart", RowTable::LINE),
-        ("piece", row.row.piece),
-        ("threads", RowTable::THREADS),
-    ];
-    let mut holes: Vec<(&str, String)> = numbers.map(|(name, n)| (name, n.to_string())).into();
-    holes.extend([
-        ("functions", [loads.functions.as_str(), &function.text].join("\n")),
-        ("quad", functions(", row: u32, column: u32", &loads, &done)),
-        ("held", row.held(&kernel, space)),
-        ("element", kernel.loaded(step.operands[row.row.table].dtype, "element")),
-        ("ty", ty.to_string()),
-        ("fetched", format!("x{}", row.operand)),
-        ("quads", load_quads(lines, &all[2])),
-        ("done_stores", store_quads(lines, &all[2])),
-        ("start", start),
-        ("pieces", pieces),
-        ("tell", kernel.tell().to_string()),
-    ]);
-    let [groups_text, parts, columns] = all;
-    holes.extend([("groups", groups_text), ("parts", parts), ("columns", columns)]);
-    kernel.dispatch(include_str!("../../../shaders/map_row_table.wgsl"), &holes, "", groups)
+    let holes = holes! {
+        group: lines * RowTable::LINE, apart: RowTable::LINE, piece: row.row.piece,
+        threads: RowTable::THREADS,
+        functions: [loads.functions.as_str(), &function.text].join("\n"),
+        quad: functions(", row: u32, column: u32", &loads, &done), held: row.held(&kernel, space),
+        element: kernel.loaded(step.operands[row.row.table].dtype, "element"), ty,
+        fetched: format!("x{}", row.operand), quads: load_quads(lines, &column_count),
+        done_stores: store_quads(lines, &column_count), start, pieces, tell: kernel.tell(),
+        groups: group_count, parts: part_count, columns: column_count,
+    };
+    kernel.dispatch(shader!("map_row_table.wgsl"), &holes, "", groups)
 }
 
 /// A look-up in rows of a table, in a kernel.
@@ -136,15 +125,13 @@ impl RowKernel<'_> {
     /// The declaration of workgroup memory, and a statement that reads the element `at`.
     fn held(&self, kernel: &Kernel<'_>, space: &MapSpace) -> String {
         let stored = kernel.stored(kernel.step.operands[self.row.table].dtype);
-        if self.unit(kernel.step, space) == 4 {
-            let fours = self.row.piece / 4;
-            return format!(
-                "var<workgroup> piece: array<vec4<{stored}>, {fours}>;\n\nfn held(at: u32) -> {stored} {{\n    return piece[at / 4u][at % 4u];\n}}"
-            );
-        }
-        let piece = self.row.piece;
+        let (ty, count, at) = match self.unit(kernel.step, space) {
+            4 => (format!("vec4<{stored}>"), self.row.piece / 4, "[at / 4u][at % 4u]"),
+            _ => (stored.to_string(), self.row.piece, "[at]"),
+        };
         format!(
-            "var<workgroup> piece: array<{stored}, {piece}>;\n\nfn held(at: u32) -> {stored} {{\n    return piece[at];\n}}"
+            "var<workgroup> piece: array<{ty}, {count}>;\n\n\
+             fn held(at: u32) -> {stored} {{\n    return piece{at};\n}}"
         )
     }
 }

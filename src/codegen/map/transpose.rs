@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::template::{holes, indent, shader};
 use crate::codegen::kernel::{Kernel, KernelFunction, passed};
 use crate::expr::wgsl::type_name;
 use crate::plan::{CollapsedAxes, MapSpace, TransposeTiles};
@@ -36,35 +36,19 @@ pub(super) fn lower(
     let (loads, arrays) = tiles.loads(&mut kernel);
     let compute = tiles.compute(&mut kernel);
     let (parameters, arguments) = passed(&names);
-    let holes = [
-        ("functions", function.text.as_str()),
-        ("loads", &loads),
-        ("tiles", &arrays),
-        ("compute", &compute),
-        ("parameters", &parameters),
-        ("arguments", &arguments),
-        ("count", &kernel.size(count)),
-        ("across", &across),
-        ("along", &along),
-        ("bases", &bases),
-        ("fill", &tiles.fill()),
-        ("side", &SIDE.to_string()),
-        ("last", &(SIDE - 1).to_string()),
-        ("lines", &LINES.to_string()),
-        ("threads", &(SIDE * LINES).to_string()),
-    ];
-    kernel.dispatch(include_str!("../../../shaders/map_tiles.wgsl"), &holes, "", count)
+    let holes = holes! {
+        functions: function.text, loads, tiles: arrays, compute, parameters, arguments,
+        count: kernel.size(count), across, along, bases, fill: tiles.fill(), side: SIDE,
+        last: SIDE - 1, lines: LINES, threads: SIDE * LINES,
+    };
+    kernel.dispatch(shader!("map_tiles.wgsl"), &holes, "", count)
 }
 
 /// The axes but `axis` and the last.
 fn others(axes: &CollapsedAxes, axis: usize) -> CollapsedAxes {
     let kept: SmallVec<[usize; 4]> = (0..axes.rank() - 1).filter(|&a| a != axis).collect();
     if kept.is_empty() {
-        let one = SmallVec::from_slice(&[1]);
-        return CollapsedAxes {
-            dims: SmallVec::from_slice(&[1]),
-            strides: vec![one; axes.strides.len()],
-        };
+        return CollapsedAxes::collapse(&[], &vec![&[][..]; axes.strides.len()]);
     }
     CollapsedAxes {
         dims: kept.iter().map(|&a| axes.dims[a]).collect(),

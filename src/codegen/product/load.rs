@@ -1,8 +1,8 @@
 //! The layout of operands in memory, and the functions that read four neighbours of an operand.
 
-use super::Product;
+use super::collapsed::Product;
+use super::reading::{Factor, Reading, axes};
 use crate::base::dtype::DType;
-use crate::base::shape::View;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::results::MatrixResults;
@@ -32,14 +32,25 @@ impl Product {
             text += &format!("let inside = min({four}, vec4<u32>({last} - {lane}));\n");
         }
         let (function, value) = if halves {
-            (
-                String::new(),
-                kernel.stored_four(operands[0], &format!("position{} / 8u", operands[0])),
-            )
+            let at = format!("position{} / 8u", operands[0]);
+            (String::new(), kernel.stored_four(operands[0], &at))
         } else {
-            let (loads, function, value) = self.evaluate(kernel, &reading, cut);
-            text.push_str(&loads);
-            (function, value)
+            let function = kernel.function(&side.prologue(), &[self.prologue(side)], None);
+            let mut loaded = Loaded::default();
+            for &operand in &function.operands {
+                let view = &kernel.step.operands[operand].view;
+                let stride = view.strides[reading.axes(view)[0]];
+                let at = format!("position{operand}");
+                // An element past the last one inside is read as that one.
+                if cut && stride != 0 {
+                    loaded.load_inside(kernel, operand, &at, stride);
+                } else {
+                    loaded.load(kernel, operand, &at, stride);
+                }
+            }
+            let calls = loaded.calls(&function, "").join(", ");
+            text += &loaded.text;
+            (function.text, format!("vec4<{ty}>({calls})"))
         };
         let value = if cut && along_k {
             format!("select(vec4<{ty}>(), {value}, inside == {four})")
@@ -48,93 +59,12 @@ impl Product {
         };
         // Both variants share the prologue.
         let function = if end { String::new() } else { function };
-        let name = format!("{}{}", side.load(), if end { "_end" } else { "" });
+        let name = format!("load_{}{}", side.name(), if end { "_end" } else { "" });
         let positions: String = operands.iter().map(|o| format!(", position{o}: u32")).collect();
         let body = indent(&format!("{text}return {value};"));
         format!("{function}\nfn {name}(outer: u32, k: u32{positions}) -> vec4<{ty}> {{\n{body}}}\n")
     }
 
-    /// Statements that load four neighbours of all operands of a side, those past the last one inside by it if
-    /// they are `cut`; the prologue; and its calls.
-    fn evaluate(
-        &self,
-        kernel: &mut Kernel<'_>,
-        reading: &Reading,
-        cut: bool,
-    ) -> (String, String, String) {
-        let function =
-            kernel.function(reading.side.prologue(), &[self.prologue(reading.side)], None);
-        let mut loaded = Loaded::default();
-        for &operand in &function.operands {
-            let view = &kernel.step.operands[operand].view;
-            let stride = view.strides[reading.axes(view)[0]];
-            let at = format!("position{operand}");
-            if cut && stride != 0 {
-                loaded.load_inside(kernel, operand, &at, stride);
-            } else {
-                loaded.load(kernel, operand, &at, stride);
-            }
-        }
-        let calls = loaded.calls(&function, "").join(", ");
-        let value = format!("vec4<{}>({calls})", self.ty_name());
-        (loaded.text, function.text, value)
-    }
-}
-
-/// One of the two operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Factor {
-    X,
-    W,
-}
-
-impl Factor {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::X => "x",
-            Self::W => "w",
-        }
-    }
-
-    /// The name of the function that reads it.
-    pub fn load(self) -> &'static str {
-        match self {
-            Self::X => "load_x",
-            Self::W => "load_w",
-        }
-    }
-
-    pub fn prologue(self) -> &'static str {
-        match self {
-            Self::X => "prologue_x",
-            Self::W => "prologue_w",
-        }
-    }
-}
-
-/// The reads of one side: fours of neighbours along one of its two axes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
-    pub side: Factor,
-    /// True if the neighbours are neighbours along k.
-    pub along_k: bool,
-    /// True if tiles reach outside across k, where loaded elements do not matter.
-    pub ragged: bool,
-    /// True if tiles reach past the end of k, where zeros must be read.
-    pub ragged_k: bool,
-    /// True if eight halves are read as they are stored, in four words, instead of four numbers.
-    pub halves: bool,
-}
-
-impl Reading {
-    /// The axis of `view` along which four neighbours are read, and the other axis of the side.
-    fn axes(&self, view: &View) -> [usize; 2] {
-        let [outer, k] = axes(self.side, view);
-        if self.along_k { [k, outer] } else { [outer, k] }
-    }
-}
-
-impl Product {
     /// The best walk of neighbouring threads over `side`, in tiles of `outer` by `bk`.
     pub fn reading(&self, kernel: &Kernel<'_>, side: Factor, outer: usize, bk: usize) -> Reading {
         if side == Factor::W && self.windows.is_some() {
@@ -160,17 +90,17 @@ impl Product {
         Reading { side, along_k, ragged, ragged_k, halves: false }
     }
 
-    /// The operand of `reading`, if it is nothing but halves that lie in aligned eights.
-    pub fn halves(&self, kernel: &Kernel<'_>, reading: &Reading) -> Option<usize> {
+    /// True if the side of `reading` is nothing but halves of one operand that lie in aligned eights.
+    pub fn is_halves(&self, kernel: &Kernel<'_>, reading: &Reading) -> bool {
         let step = kernel.step;
         if reading.side == Factor::W && self.windows.is_some() {
-            return None;
+            return false;
         }
         let ExprNode::Load(operand) = step.expr.node(self.prologue(reading.side)) else {
-            return None;
+            return false;
         };
-        let operand = usize::from(operand);
-        let StepOperand { source, dtype, ref view, clamp, .. } = step.operands[operand];
+        let StepOperand { source, dtype, ref view, clamp, .. } =
+            step.operands[usize::from(operand)];
         let [lane, other] = reading.axes(view);
         let rank = view.dims.len();
         let others = view.strides[..rank - 2].iter().chain([&view.strides[other]]);
@@ -181,7 +111,7 @@ impl Product {
         let alone = step.operands.iter().filter(|o| o.source == source).count() == 1;
         let stored =
             matches!(source, OperandSource::Value(_)) && dtype == DType::F16 && kernel.limits.f16;
-        (stored && eights && alone && !clamp && !view.dims.contains(&0)).then_some(operand)
+        stored && eights && alone && !clamp && !view.dims.contains(&0)
     }
 
     /// True for each operand of the step whose value is bound in fours.
@@ -199,17 +129,6 @@ impl Product {
             let [lane, other] = reading.axes(view);
             lanes::is_wide_along(view, lane, other)
         };
-        let all = &self.results.maps.operands;
-        let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, alone);
-        (0..operands.len()).map(bound).collect()
-    }
-}
-
-/// The positions of a side's axis across k and of k among the axes of its view.
-pub(super) fn axes(side: Factor, view: &View) -> [usize; 2] {
-    let rank = view.dims.len();
-    match side {
-        Factor::X => [rank - 2, rank - 1],
-        Factor::W => [rank - 1, rank - 2],
+        self.results.wide(kernel, alone)
     }
 }

@@ -1,12 +1,13 @@
 //! Products of few rows on scalar units: as fast as the right operand can be read.
 
-use super::Product;
-use super::load::{Factor, Reading};
+use super::collapsed::Product;
 use super::parts::locate;
+use super::reading::{Factor, Reading};
+use super::transfer::IndexCursor;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::transfer::IndexCursor;
+use crate::codegen::kernel::template::{holes, shader};
 use crate::plan::Strip;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> Dispatch {
@@ -19,7 +20,6 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
     let frame = product.frame(&mut kernel, [x, Reading { ragged, ragged_k, ..w }]);
     let size = [strip.strip.rows, strip.columns(), unit];
     let (locate, groups) = locate(product, &mut kernel, size);
-    let arguments = &frame.base_arguments;
     let mut multiply = strip.multiply(&mut kernel, &frame.walks, false);
     if ragged_k {
         let end = strip.multiply(&mut kernel, &frame.walks, true);
@@ -27,24 +27,15 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
         multiply = format!("if k + {last}u <= end_k {{\n{multiply}}} else {{\n{end}}}\n");
     }
     multiply += &strip.advance(&mut kernel, &frame.walks);
-    let holes = [
-        ("ty", product.ty_name().to_string()),
-        ("rows", strip.strip.rows.to_string()),
-        ("columns", strip.columns().to_string()),
-        ("threads", strip.threads().to_string()),
-        ("functions", frame.functions),
-        ("bases", frame.bases),
-        ("locate", locate),
-        ("slice", strip.slice()),
-        ("column", strip.column()),
-        ("step", unit.to_string()),
-        ("accumulators", strip.accumulators(product.ty_name())),
-        ("places", strip.places(&mut kernel, &frame.walks)),
-        ("multiply", multiply),
-        ("results", strip.results(arguments, product.ty_name())),
-    ];
-    let template = include_str!("../../../shaders/product_strips.wgsl");
-    kernel.dispatch(template, &holes, product.phase(), groups)
+    let holes = holes! {
+        ty: product.ty_name(), rows: strip.strip.rows, columns: strip.columns(),
+        threads: strip.threads(), functions: frame.functions, bases: frame.bases, locate,
+        slice: strip.slice(), column: strip.column(), step: unit,
+        accumulators: strip.accumulators(product.ty_name()),
+        places: strip.places(&mut kernel, &frame.walks), multiply,
+        results: strip.results(&frame.base_arguments, product.ty_name()),
+    };
+    kernel.dispatch(shader!("product_strips.wgsl"), &holes, product.phase(), groups)
 }
 
 /// A workgroup's share and how its threads walk over it: with `along_k`, a thread has one column and its

@@ -1,26 +1,26 @@
 //! Products on scalar units: tiles in workgroup memory, a block of the result in each thread's registers.
 
-use super::Product;
-use super::load::{Factor, Reading};
+use super::collapsed::Product;
 use super::parts::locate;
-use super::transfer::{TileTransfer, fetch};
+use super::reading::{Factor, Reading};
+use super::transfer::{IndexCursor, TileTransfer, fetch};
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::transfer::IndexCursor;
+use crate::codegen::kernel::lanes::LANES;
+use crate::codegen::kernel::template::{holes, shader};
 use crate::plan::Tile;
 
 /// Threads that run in step.
 const WAVE: usize = 32;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Dispatch {
-    let layout = Layout::new(tile, kernel.limits.workgroup_bytes as usize);
-    let Tile { bm, bn, bk, tm, tn } = layout.tile;
-    let readings =
-        [product.reading(&kernel, Factor::X, bm, bk), product.reading(&kernel, Factor::W, bn, bk)];
+    let layout = Layout { tile, pitches: tile.pitches() };
+    let Tile { bm, bn, bk, tm, tn, stages } = tile;
+    let readings = [(Factor::X, bm), (Factor::W, bn)]
+        .map(|(side, outer)| product.reading(&kernel, side, outer, bk));
     let frame = product.frame(&mut kernel, readings);
     let [x, w] = readings.map(|reading| layout.quads(reading));
-    let arguments = &frame.base_arguments;
     let ty = product.ty_name();
     let [x_walk, w_walk] = &frame.walks;
     let places = x.places(&mut kernel, x_walk, ty) + &w.places(&mut kernel, w_walk, ty);
@@ -28,63 +28,24 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
     let (locate, groups) = locate(product, &mut kernel, [bm, bn, bk]);
     let [tx, ty_index] = layout.lanes();
     let (stage, turn) = layout.turn();
-    let holes = [
-        ("ty", ty.to_string()),
-        ("functions", frame.functions),
-        ("bases", frame.bases),
-        ("locate", locate),
-        ("bm", bm.to_string()),
-        ("bn", bn.to_string()),
-        ("bk", bk.to_string()),
-        ("tm", tm.to_string()),
-        ("tn", tn.to_string()),
-        ("tx", tx),
-        ("ty_index", ty_index),
-        ("row_step", layout.row_step().to_string()),
-        ("threads", layout.threads().to_string()),
-        ("x_quads", (layout.x_pitch * bk * layout.stages).to_string()),
-        ("w_quads", (layout.w_pitch * bk * layout.stages).to_string()),
-        ("accumulators", layout.accumulators(ty)),
-        ("places", places),
-        ("stage", stage),
-        ("turn", turn),
-        ("fetch", fetch),
-        ("put", x.put() + &w.put()),
-        ("multiply", layout.multiply(product.ty)),
-        ("stores", layout.stores(arguments)),
-    ];
-    let template = include_str!("../../../shaders/product_tiles.wgsl");
-    kernel.dispatch(template, &holes, product.phase(), groups)
+    let holes = holes! {
+        ty, functions: frame.functions, bases: frame.bases, locate, bm, bn, bk, tm, tn, tx,
+        ty_index, threads: layout.threads(), x_quads: layout.pitches[0] * bk * stages,
+        w_quads: layout.pitches[1] * bk * stages, accumulators: layout.accumulators(ty), places,
+        stage, turn, fetch, put: x.put() + &w.put(), multiply: layout.multiply(product.ty),
+        stores: layout.stores(&frame.base_arguments),
+    };
+    kernel.dispatch(shader!("product_tiles.wgsl"), &holes, product.phase(), groups)
 }
 
 /// The layout of a workgroup's memory and threads.
 struct Layout {
     tile: Tile,
-    /// Quads from one k to the next.
-    x_pitch: usize,
-    w_pitch: usize,
-    /// Tiles of each operand that are held: with two, one is filled while the other is multiplied.
-    stages: usize,
+    /// Quads of each operand from one k to the next.
+    pitches: [usize; 2],
 }
 
 impl Layout {
-    /// Fits the tile to `bytes` of workgroup memory: with one stage where two are too much, then with less of k, then
-    /// with a smaller tile.
-    fn new(mut tile: Tile, bytes: usize) -> Self {
-        let quads = |tile: &Tile| (tile.bm + tile.bn) / 4 + 1;
-        while quads(&tile) * tile.bk * 16 > bytes && tile.bk > 4 {
-            tile.bk = (tile.bk / 2).next_multiple_of(4);
-        }
-        while quads(&tile) * tile.bk * 16 > bytes && tile.bm > tile.tm && tile.bn > tile.tn {
-            tile.bm /= 2;
-            tile.bn /= 2;
-        }
-        // A quad of padding spreads the writes of one thread along k over the banks.
-        let (x_pitch, w_pitch) = (tile.bm.div_ceil(4) + 1, tile.bn.div_ceil(4));
-        let stages = if (x_pitch + w_pitch) * tile.bk * 32 <= bytes { 2 } else { 1 };
-        Self { tile, x_pitch, w_pitch, stages }
-    }
-
     fn threads(&self) -> usize {
         self.tx() * self.ty()
     }
@@ -92,8 +53,8 @@ impl Layout {
     /// The transfer of the tile of one side.
     fn quads(&self, reading: Reading) -> Quads {
         let (outer, pitch) = match reading.side {
-            Factor::X => (self.tile.bm, self.x_pitch),
-            Factor::W => (self.tile.bn, self.w_pitch),
+            Factor::X => (self.tile.bm, self.pitches[0]),
+            Factor::W => (self.tile.bn, self.pitches[1]),
         };
         let bk = self.tile.bk;
         let (items, threads) = (outer * bk / 4, self.threads());
@@ -128,16 +89,10 @@ impl Layout {
         ]
     }
 
-    /// Rows that a thread takes next to each other. With fours, the quads of neighbouring threads are
+    /// A thread's row `r`, counted from its first. Rows go by fours, so that the quads of neighbouring threads are
     /// neighbours in workgroup memory.
-    fn row_step(&self) -> usize {
-        if self.tile.tm.is_multiple_of(4) { 4 } else { self.tile.tm }
-    }
-
-    /// A thread's row `r`, counted from its first.
     fn row(&self, r: usize) -> usize {
-        let step = self.row_step();
-        r / step * step * self.ty() + r % step
+        r / 4 * 4 * self.ty() + r % 4
     }
 
     /// The first column of a thread's quad `q`, counted from its first.
@@ -165,10 +120,10 @@ impl Layout {
 
     /// Statements that set up the stages, and that turn to the next one.
     fn turn(&self) -> (String, String) {
-        if self.stages == 1 {
+        if self.tile.stages == 1 {
             return ("let x_stage = 0u;\nlet w_stage = 0u;\n".into(), "workgroupBarrier();".into());
         }
-        let (x, w) = (self.x_pitch * self.tile.bk, self.w_pitch * self.tile.bk);
+        let [x, w] = self.pitches.map(|pitch| pitch * self.tile.bk);
         (
             "var x_stage = 0u;\nvar w_stage = 0u;\n".into(),
             format!("x_stage = {x}u - x_stage;\nw_stage = {w}u - w_stage;\n"),
@@ -183,24 +138,16 @@ impl Layout {
     fn multiply_one(&self, k: usize, ty: Ty) -> String {
         let mut text = String::new();
         for q in 0..self.tile.tn / 4 {
-            let at = format!("w_stage + tx + {}u", k * self.w_pitch + q * self.tx());
+            let at = format!("w_stage + tx + {}u", k * self.pitches[1] + q * self.tx());
             text += &format!("    let w{q} = w_tile[{at}];\n");
         }
-        let quads = self.tile.tm.is_multiple_of(4);
         for r in 0..self.tile.tm {
-            let start = format!("x_stage + {}u", k * self.x_pitch);
-            let x = if quads {
-                if r % 4 == 0 {
-                    let at = format!("{start} + ty + {}u", r / 4 * self.ty());
-                    text += &format!("    let x{} = x_tile[{at}];\n", r / 4);
-                }
-                format!("x{}.{}", r / 4, ["x", "y", "z", "w"][r % 4])
-            } else {
-                text += &format!("    let row{r} = ty * {}u + {r}u;\n", self.tile.tm);
-                let at = format!("{start} + row{r} / 4u");
-                text += &format!("    let x{r} = x_tile[{at}][row{r} % 4u];\n");
-                format!("x{r}")
-            };
+            if r % 4 == 0 {
+                let at =
+                    format!("x_stage + {}u + ty + {}u", k * self.pitches[0], r / 4 * self.ty());
+                text += &format!("    let x{} = x_tile[{at}];\n", r / 4);
+            }
+            let x = format!("x{}.{}", r / 4, LANES[r % 4]);
             for q in 0..self.tile.tn / 4 {
                 text += &match ty {
                     Ty::F32 => {
@@ -223,52 +170,33 @@ struct Quads {
 }
 
 impl Quads {
-    fn name(&self) -> &'static str {
-        self.transfer.reading.side.name()
-    }
-
     /// Statements that find the thread's places in the tile and in memory, and declare variables for the elements
     /// there.
     fn places(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, ty: &str) -> String {
-        let TileTransfer { bk, threads, reading, .. } = self.transfer;
-        let name = self.name();
-        let mut text = String::new();
-        for round in self.transfer.rounds() {
-            let at = format!("(thread + {}u)", round * threads);
-            let (o, k) = if reading.along_k {
-                let quads = bk / 4;
-                (format!("{at} / {quads}u"), format!("{at} % {quads}u * 4u"))
-            } else {
-                let quads = self.outer / 4;
-                (format!("{at} % {quads}u * 4u"), format!("{at} / {quads}u"))
-            };
-            let [place_o, place_k] = self.transfer.place(round);
-            text += &format!("let {place_o} = {o};\n");
-            text += &format!("let {place_k} = {k};\n");
-            text += &format!("var {name}_held{round}: vec4<{ty}>;\n");
-            text.push_str(&self.transfer.start(kernel, walk, round));
-        }
-        text
+        let along_k = self.transfer.reading.along_k;
+        let quads = if along_k { self.transfer.bk } else { self.outer } / 4;
+        self.transfer.places(kernel, walk, &format!("vec4<{ty}>"), |at| {
+            let [line, quad] = [format!("{at} / {quads}u"), format!("{at} % {quads}u * 4u")];
+            let [o, k] = if along_k { [line, quad] } else { [quad, line] };
+            [("o", o), ("k", k)]
+        })
     }
 
     /// Statements that put the variables into the stage's workgroup memory.
     fn put(&self) -> String {
-        let (name, pitch) = (self.name(), self.pitch);
-        let line = |round: usize| {
+        let (name, pitch) = (self.transfer.name(), self.pitch);
+        self.transfer.each_round(|round| {
             let [o, k] = self.transfer.place(round);
             let start = format!("{name}_stage + {o} / 4u");
             let held = format!("{name}_held{round}");
-            let text = if self.transfer.reading.along_k {
-                let each = |lane: usize| {
-                    let at = format!("{start} + ({k} + {lane}u) * {pitch}u");
-                    format!("{name}_tile[{at}][{o} % 4u] = {held}[{lane}];\n")
-                };
-                (0..4).map(each).collect()
-            } else {
-                format!("{name}_tile[{start} + {k} * {pitch}u] = {held};\n")
+            if !self.transfer.reading.along_k {
+                return format!("{name}_tile[{start} + {k} * {pitch}u] = {held};\n");
+            }
+            let each = |lane: usize| {
+                let at = format!("{start} + ({k} + {lane}u) * {pitch}u");
+                format!("{name}_tile[{at}][{o} % 4u] = {held}[{lane}];\n")
             };
-            self.transfer.guarded(round, text)
-        };
-        self.transfer.rounds().map(line).collect()
+            (0..4).map(each).collect()
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Positions that move along k, and transfers of tiles of the operands from memory to workgroup memory by the threads of a workgroup.
 
-use super::Product;
-use super::load::{Factor, Reading, axes};
+use super::collapsed::Product;
+use super::reading::{Factor, Reading, axes};
 use super::windows::OperandWindows;
 use crate::codegen::kernel::Kernel;
 
@@ -18,21 +18,44 @@ pub(super) struct TileTransfer {
 }
 
 impl TileTransfer {
-    fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.reading.side.name()
     }
 
-    pub fn rounds(&self) -> std::ops::Range<usize> {
+    fn rounds(&self) -> std::ops::Range<usize> {
         0..self.items.div_ceil(self.threads)
     }
 
-    /// `text` where the thread has something to bring in `round`.
-    pub fn guarded(&self, round: usize, text: String) -> String {
-        let first = round * self.threads;
-        if first + self.threads <= self.items {
-            return text;
+    /// The statements that `text` gives for each round, where the thread has something to bring in it.
+    pub fn each_round(&self, mut text: impl FnMut(usize) -> String) -> String {
+        let guarded = |round| {
+            let (first, text) = (round * self.threads, text(round));
+            if first + self.threads <= self.items {
+                return text;
+            }
+            format!("if thread + {first}u < {}u {{\n{text}}}\n", self.items)
+        };
+        self.rounds().map(guarded).collect()
+    }
+
+    /// Statements that find the thread's places in the tile, as `place` gives their names and texts for an item, and in
+    /// memory; and declare variables of type `ty` for the elements there.
+    pub fn places(
+        &self,
+        kernel: &mut Kernel<'_>,
+        walk: &IndexCursor<'_>,
+        ty: &str,
+        place: impl Fn(&str) -> [(&'static str, String); 2],
+    ) -> String {
+        let (name, mut text) = (self.name(), String::new());
+        for round in self.rounds() {
+            for (axis, at) in place(&format!("(thread + {}u)", round * self.threads)) {
+                text += &format!("let {name}_{axis}{round} = {at};\n");
+            }
+            text += &format!("var {name}_held{round}: {ty};\n");
+            text += &self.start(kernel, walk, round);
         }
-        format!("if thread + {first}u < {}u {{\n{text}}}\n", self.items)
+        text
     }
 
     /// The name of the walk of `round`.
@@ -47,7 +70,7 @@ impl TileTransfer {
     }
 
     /// Statements that find the thread's position in memory, given its place in the tile.
-    pub fn start(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, round: usize) -> String {
+    fn start(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, round: usize) -> String {
         let [outer, k] = self.place(round);
         let first = match self.reading.side {
             Factor::X => "first_row",
@@ -59,13 +82,11 @@ impl TileTransfer {
 
     /// Statements that read the tile at `next_k` into variables; at the end of k, zeros past it.
     fn read(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, end: bool) -> String {
-        let line = |round| {
+        self.each_round(|round| {
             let [_, k] = self.place(round);
-            let k = format!("next_k + {k}");
-            let read = walk.read(kernel, &self.prefix(round), &k, 0, end);
-            self.guarded(round, format!("{}_held{round} = {read};\n", self.name()))
-        };
-        self.rounds().map(line).collect()
+            let read = walk.read(kernel, &self.prefix(round), &format!("next_k + {k}"), 0, end);
+            format!("{}_held{round} = {read};\n", self.name())
+        })
     }
 
     /// Statements that move on to the next tile.
@@ -144,7 +165,7 @@ impl IndexCursor<'_> {
         end: bool,
     ) -> String {
         let end = if end { "_end" } else { "" };
-        let mut text = format!("{}{end}({prefix}_outer, {k}", self.side.load());
+        let mut text = format!("load_{}{end}({prefix}_outer, {k}", self.side.name());
         for Stepping { operand, k_stride, .. } in &self.operands {
             let offset = k_stride * ahead as i64;
             let at = kernel.index(&format!("{prefix}_at{operand}"), &[offset], &["1u".into()]);

@@ -1,12 +1,12 @@
 //! Products on matrix units: tiles of `f16` in workgroup memory, squares of the result in each subgroup.
 
-use super::Product;
-use super::load::{Factor, Reading};
+use super::collapsed::Product;
 use super::parts::locate;
-use super::transfer::{TileTransfer, fetch};
+use super::reading::{Factor, Reading};
+use super::transfer::{IndexCursor, TileTransfer, fetch};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::transfer::IndexCursor;
+use crate::codegen::kernel::template::{holes, shader};
 use crate::plan::UnitTile;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {
@@ -16,40 +16,26 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
     let UnitTile { bm, bn, bk, wm, wn, .. } = tile;
     let readings = [(Factor::X, bm), (Factor::W, bn)].map(|(side, outer)| {
         let reading = product.reading(&kernel, side, outer, bk);
-        let halves = !tile.split && product.halves(&kernel, &reading).is_some();
+        let halves = !tile.split && product.is_halves(&kernel, &reading);
         Reading { halves, ..reading }
     });
     let frame = product.frame(&mut kernel, readings);
     let (locate, groups) = locate(product, &mut kernel, [bm, bn, bk]);
     let [x, w] = readings.map(|reading| units.halves(reading));
-    let arguments = &frame.base_arguments;
     let [x_walk, w_walk] = &frame.walks;
     let places = x.places(&mut kernel, x_walk) + &w.places(&mut kernel, w_walk);
     let fetch = fetch(&mut kernel, [&x.transfer, &w.transfer], &frame.walks);
-    let holes = [
-        ("functions", frame.functions),
-        ("bases", frame.bases),
-        ("locate", locate),
-        ("bm", bm.to_string()),
-        ("bn", bn.to_string()),
-        ("bk", bk.to_string()),
-        ("wm", wm.to_string()),
-        ("wn", wn.to_string()),
-        ("threads", units.threads().to_string()),
-        ("subgroup", units.subgroup.to_string()),
-        ("across", (bn / wn).to_string()),
-        ("square", (units.side * units.side).to_string()),
-        ("squares", (units.side * units.side * units.subgroups()).to_string()),
-        ("tiles", x.declare() + &w.declare()),
-        ("accumulators", units.accumulators()),
-        ("places", places),
-        ("fetch", fetch),
-        ("put", x.put() + &w.put()),
-        ("multiply", units.multiply(&x, &w)),
-        ("stores", units.stores(arguments)),
-    ];
-    let template = include_str!("../../../shaders/product_units.wgsl");
-    kernel.dispatch(template, &holes, product.phase(), groups)
+    let [high, wide] = units.squares();
+    let holes = holes! {
+        functions: frame.functions, bases: frame.bases, locate, bm, bn, bk, wm, wn,
+        threads: units.threads(), subgroup: units.subgroup, across: bn / wn,
+        square: units.side * units.side, squares: units.side * units.side * units.subgroups(),
+        tiles: x.declare() + &w.declare(), accumulators: units.accumulators(), places, fetch,
+        put: x.put() + &w.put(), multiply: units.multiply(&x, &w), cases: units.cases(),
+        count: high * wide, wide, side: units.side, quads: units.side * units.side / 4,
+        quads_across: units.side / 4, base_arguments: frame.base_arguments,
+    };
+    kernel.dispatch(shader!("product_units.wgsl"), &holes, product.phase(), groups)
 }
 
 /// A workgroup's tile in squares of the units' side.
@@ -179,33 +165,15 @@ impl Units {
         // Row-major are a left operand whose rows lie along k and a right operand whose rows lie across.
         let row_major = tile.transfer.reading.along_k == (role == 'A');
         let load = if row_major { "coopLoadT" } else { "coopLoad" };
-        format!("{load}<{ty}>(&{}_tile[{at}], {pitch}u)", tile.name())
+        format!("{load}<{ty}>(&{}_tile[{at}], {pitch}u)", tile.transfer.name())
     }
 
-    /// Statements that bring the squares to their threads, which store them in fours. In a loop, since what an
-    /// output takes may be long.
-    fn stores(&self, arguments: &str) -> String {
-        let Self { side, subgroup, .. } = *self;
-        let [high, wide] = self.squares();
-        let (quads, across) = (side * side / 4, side / 4);
-        let mut text =
-            format!("for (var at = 0u; at < {}u; at++) {{\n    switch at {{\n", high * wide);
-        for (at, (i, j)) in self.each_square().enumerate() {
-            text += &format!(
-                "        case {at}u: {{ coopStoreT(acc{i}_{j}, &squares[square], {side}u); }}\n"
-            );
-        }
-        text += &format!(
-            "        default: {{}}\n    }}\n    workgroupBarrier();\n    \
-             let square_row = first_row + row + at / {wide}u * {side}u;\n    \
-             let square_column = first_column + column + at % {wide}u * {side}u;\n    \
-             for (var quad = lane; quad < {quads}u; quad += {subgroup}u) {{\n        \
-             let place = square + quad * 4u;\n        \
-             let value = vec4<f32>(squares[place], squares[place + 1u], squares[place + 2u], squares[place + 3u]);\n        \
-             store(square_row + quad / {across}u, square_column + quad % {across}u * 4u, value{arguments});\n    }}\n    \
-             workgroupBarrier();\n}}\n"
-        );
-        text
+    /// Statements that store each square in workgroup memory.
+    fn cases(&self) -> String {
+        let case = |(at, (i, j))| {
+            format!("case {at}u: {{ coopStoreT(acc{i}_{j}, &squares[square], {}u); }}\n", self.side)
+        };
+        self.each_square().enumerate().map(case).collect()
     }
 }
 
@@ -221,10 +189,6 @@ struct Halves {
 }
 
 impl Halves {
-    fn name(&self) -> &'static str {
-        self.transfer.reading.side.name()
-    }
-
     /// Halves from one row to the next.
     fn pitch(&self) -> usize {
         self.columns * if self.split { 2 } else { 1 } + UnitTile::PAD
@@ -232,40 +196,34 @@ impl Halves {
 
     fn declare(&self) -> String {
         let quads = self.rows * self.pitch() / 4;
-        format!("var<workgroup> {}_tile: array<vec4<f16>, {quads}>;\n", self.name())
+        format!("var<workgroup> {}_tile: array<vec4<f16>, {quads}>;\n", self.transfer.name())
     }
 
     /// Statements that find the thread's places in the tile and in memory, and declare variables for the elements
     /// there.
     fn places(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>) -> String {
-        let TileTransfer { reading, threads, .. } = self.transfer;
-        let (name, width) = (self.name(), self.width);
-        let ty = if reading.halves { "vec4<u32>" } else { "vec4<f32>" };
+        let (halves, width) = (self.transfer.reading.halves, self.width);
+        let ty = if halves { "vec4<u32>" } else { "vec4<f32>" };
         let items = self.columns / width;
-        let mut text = String::new();
-        for round in self.transfer.rounds() {
-            let at = format!("(thread + {}u)", round * threads);
-            // Rows of 64 bytes: eight threads that store together take two rows that share no bank.
-            let row = if reading.halves && items == 4 && self.rows.is_multiple_of(8) {
+        // Rows of 64 bytes: eight threads that store together take two rows that share no bank.
+        let two_rows = halves && items == 4 && self.rows.is_multiple_of(8);
+        self.transfer.places(kernel, walk, ty, |at| {
+            let row = if two_rows {
                 format!("{at} / 32u * 8u + {at} / 4u % 2u * 4u + {at} % 32u / 8u")
             } else {
                 format!("{at} / {items}u")
             };
-            text += &format!("let {name}_row{round} = {row};\n");
-            text += &format!("let {name}_column{round} = {at} % {items}u * {width}u;\n");
-            text += &format!("var {name}_held{round}: {ty};\n");
-            text.push_str(&self.transfer.start(kernel, walk, round));
-        }
-        text
+            [("row", row), ("column", format!("{at} % {items}u * {width}u"))]
+        })
     }
 
     /// Statements that put the variables into workgroup memory, as one or two halves.
     fn put(&self) -> String {
-        let name = self.name();
-        let line = |round: usize| {
+        let name = self.transfer.name();
+        self.transfer.each_round(|round| {
             let at = format!("({name}_row{round} * {}u + {name}_column{round}) / 4u", self.pitch());
             let held = format!("{name}_held{round}");
-            let text = if self.transfer.reading.halves {
+            if self.transfer.reading.halves {
                 format!(
                     "{name}_tile[{at}] = four_halves({held}.xy);\n\
                      {name}_tile[{at} + 1u] = four_halves({held}.zw);\n"
@@ -279,9 +237,7 @@ impl Halves {
                 )
             } else {
                 format!("{name}_tile[{at}] = vec4<f16>({held});\n")
-            };
-            self.transfer.guarded(round, text)
-        };
-        self.transfer.rounds().map(line).collect()
+            }
+        })
     }
 }

@@ -1,11 +1,11 @@
 //! A right operand of windows: k and n run over several axes each, as in a convolution, and no copy is made of it.
 
-use super::Product;
-use super::load::Factor;
+use crate::base::dtype::Ty;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::{LANES, Loaded};
-use crate::plan::CollapsedAxes;
-use crate::plan::{Spread, Step};
+use crate::expr::Ref;
+use crate::expr::wgsl::type_name;
+use crate::plan::{CollapsedAxes, Spread, Step};
 
 /// The axes of k and of n, with the strides of each operand along them.
 pub(super) struct OperandWindows {
@@ -74,13 +74,12 @@ impl OperandWindows {
         (text, names)
     }
 
-    /// The function that reads four neighbours along n at `k`; at the `end` of k, zeros past it.
-    pub fn load(&self, kernel: &mut Kernel<'_>, product: &Product, end: bool) -> String {
-        let root = product.prologue(Factor::W);
-        let prologue = kernel.function(Factor::W.prologue(), &[root], None);
-        let (mut text, ty) = (String::new(), product.ty_name());
-        if end {
-            let length = kernel.size(product.k);
+    /// The function that reads four neighbours of the operand `root` along n at `k`; at the `end` of k, zeros past it.
+    pub fn load(&self, kernel: &mut Kernel<'_>, root: Ref, ty: Ty, end: Option<usize>) -> String {
+        let prologue = kernel.function("prologue_w", &[root], None);
+        let (mut text, ty) = (String::new(), type_name(ty));
+        if let Some(end) = end {
+            let length = kernel.size(end);
             text += &format!("if k >= {length} {{\n    return vec4<{ty}>();\n}}\n");
         }
         let (apart, coordinates) = self.coordinates();
@@ -98,8 +97,8 @@ impl OperandWindows {
         }
         let calls = loaded.calls(&prologue, "").join(", ");
         text += &loaded.text;
-        let function = if end { String::new() } else { prologue.text };
-        let name = if end { "load_w_end" } else { "load_w" };
+        let (function, name) =
+            if end.is_some() { (String::new(), "load_w_end") } else { (prologue.text, "load_w") };
         let position = self.position_type();
         let positions: String =
             self.operands.iter().map(|o| format!(", position{o}: {position}")).collect();

@@ -4,7 +4,7 @@ use super::{Reduction, Texts};
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::lanes::{self, Loaded};
-use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::template::{holes, indent, shader};
 use crate::codegen::kernel::{Kernel, THREADS, passed};
 use crate::expr::wgsl::type_name;
 use crate::plan::{OperandSource, ReduceLayout, ReduceSchedule, Windows};
@@ -91,85 +91,38 @@ impl Reduction {
         self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
         let units = length / texts.unit.lanes();
         let spread = Spread::new(schedule, units);
-        let mut holes = self.functions(&kernel, texts);
-        holes.extend(self.statements(schedule, units, texts, spread));
-        holes.extend(self.fold(&kernel, spread));
-        let ids = self.axes.outer.len().saturating_mul(schedule.parts);
-        holes.extend([
-            ("width", spread.width.to_string()),
-            ("round", (4 * spread.width).to_string()),
-            ("group_results", spread.results_of_group().to_string()),
-            ("ids", kernel.size(ids)),
-            ("results", kernel.size(self.axes.outer.len())),
-            ("parts", kernel.size(schedule.parts)),
-            ("chunk", kernel.size(spread.chunk)),
-            ("length", kernel.size(units)),
-        ]);
-        let (template, groups) = match schedule.layout {
-            ReduceLayout::Thread => {
-                (include_str!("../../../shaders/reduce_thread.wgsl"), ids.div_ceil(COLUMN_THREADS))
-            }
-            ReduceLayout::Group => {
-                let groups = ids.div_ceil(spread.results_of_group());
-                (include_str!("../../../shaders/reduce_group.wgsl"), groups)
-            }
-        };
-        kernel.dispatch(template, &holes, phase, groups)
-    }
-
-    /// The text before `main`.
-    fn functions(&self, kernel: &Kernel<'_>, texts: &Texts) -> Vec<Hole> {
-        vec![
-            ("state", self.state.text.clone()),
-            ("functions", texts.functions.clone()),
-            ("element_type", self.element_type(kernel, texts.unit)),
-            ("element", texts.element.clone()),
-            ("write", texts.write.clone()),
-        ]
-    }
-
-    /// The work of a thread with its elements.
-    fn statements(
-        &self,
-        schedule: ReduceSchedule,
-        units: usize,
-        texts: &Texts,
-        spread: Spread,
-    ) -> Vec<Hole> {
-        let Texts { unit, bases, base_names, .. } = texts;
-        let (parameters, arguments) = passed(base_names);
+        let Texts { unit, bases, base_names, functions, element, write } = texts;
+        let (base_parameters, arguments) = passed(base_names);
         let step = match schedule.layout {
             ReduceLayout::Thread => "step".to_string(),
             ReduceLayout::Group => format!("{}u", spread.width),
         };
-        vec![
-            ("bases", bases.clone()),
-            ("base_parameters", parameters),
-            ("walk", self.walk(*unit, units, &arguments)),
-            ("four", unit.take(4, &step, &arguments)),
-            ("one", unit.take(1, &step, &arguments)),
-        ]
-    }
-
-    /// The fold of the states of a group's threads.
-    fn fold(&self, kernel: &Kernel<'_>, spread: Spread) -> Vec<Hole> {
         let subgroups = kernel.limits.subgroups;
         let group_fold = GroupFold { width: spread.width, stride: 1, subgroups };
         let (builtins, thread) = group_fold.numbering();
         let shuffled = self.state.shuffled("all");
         let all =
             group_fold.function("state", "State", &shuffled, |a, b| format!("merge({a}, {b})"));
-        vec![
-            ("all", all),
-            ("builtins", builtins.to_string()),
-            ("thread", thread.to_string()),
-            ("folded", group_fold.call("state", "merge(merge(a, b), merge(c, d))")),
-        ]
+        let ids = self.axes.outer.len().saturating_mul(schedule.parts);
+        let holes = holes! {
+            state: self.state.text, functions, element_type: self.element_type(&kernel, *unit),
+            element, write, bases, base_parameters, walk: self.walk(*unit, units, &arguments),
+            four: unit.take(4, &step, &arguments), one: unit.take(1, &step, &arguments), all,
+            builtins, thread, folded: group_fold.call("state", "merge(merge(a, b), merge(c, d))"),
+            width: spread.width, round: 4 * spread.width, group_results: spread.results_of_group(),
+            ids: kernel.size(ids), results: kernel.size(self.axes.outer.len()),
+            parts: kernel.size(schedule.parts), chunk: kernel.size(spread.chunk),
+            length: kernel.size(units),
+        };
+        let (template, groups) = match schedule.layout {
+            ReduceLayout::Thread => (shader!("reduce_thread.wgsl"), ids.div_ceil(COLUMN_THREADS)),
+            ReduceLayout::Group => {
+                (shader!("reduce_group.wgsl"), ids.div_ceil(spread.results_of_group()))
+            }
+        };
+        kernel.dispatch(template, &holes, phase, groups)
     }
 }
-
-/// A place in a template, and its text.
-type Hole = (&'static str, String);
 
 /// The spread of the elements of a result over threads of a group.
 #[derive(Clone, Copy)]

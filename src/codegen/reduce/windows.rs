@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::Reduction;
 use crate::base::shape::points;
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::template::{holes, indent, shader};
 use crate::codegen::kernel::{Kernel, KernelFunction};
 use crate::codegen::reduce::loops::COLUMN_THREADS;
 use crate::expr::wgsl::type_name;
@@ -38,18 +38,11 @@ impl WindowKernel<'_> {
             loads.push_str(&self.load(&mut kernel, map, &outer));
         }
         let ids = points(&threads);
-        let holes = [
-            ("count", count.to_string()),
-            ("state", reduction.state.text.clone()),
-            ("functions", functions),
-            ("bases", bases),
-            ("loads", loads),
-            ("walk", self.walk(&prologue)),
-            ("write", self.write(&mut kernel, &outer, &results)),
-            ("ids", kernel.size(ids)),
-        ];
-        let template = include_str!("../../../shaders/reduce_windows.wgsl");
-        kernel.dispatch(template, &holes, "", ids.div_ceil(COLUMN_THREADS))
+        let holes = holes! {
+            count, state: reduction.state.text, functions, bases, loads, walk: self.walk(&prologue),
+            write: self.write(&mut kernel, &outer, &results), ids: kernel.size(ids),
+        };
+        kernel.dispatch(shader!("reduce_windows.wgsl"), &holes, "", ids.div_ceil(COLUMN_THREADS))
     }
 
     /// Statements that find the coordinates of a thread's first result, and their names.

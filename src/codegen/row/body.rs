@@ -6,7 +6,7 @@ use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes;
-use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::template::{Holes, holes, indent};
 use crate::codegen::rows::Phase;
 
 /// The text of one dispatch.
@@ -16,59 +16,28 @@ pub(crate) struct RowBody<'a> {
     /// The bases of the maps, as further arguments of a call.
     pub arguments: &'a str,
     pub scratch: &'a str,
-}
-
-/// The holes of the template.
-#[derive(Default)]
-pub(crate) struct RowTexts {
-    pub functions: String,
-    pub element: String,
-    pub shared: String,
-    pub builtins: String,
-    pub thread: String,
-    pub slot: String,
-    pub body: String,
+    /// The threads of a row.
+    pub group_fold: GroupFold,
 }
 
 impl RowBody<'_> {
-    pub fn texts(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> RowTexts {
-        let mut texts = self.threads(kernel);
+    /// The texts that depend on the kind of operation.
+    pub fn holes(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> Holes {
         let row = self.row;
-        (texts.functions, texts.element) = row.rows.element(kernel, bases);
+        let (mut functions, element) = row.rows.element(kernel, bases);
+        let mut shared = String::new();
         if self.phase != Phase::Partial {
-            let (functions, write) = row.rows.write(kernel, bases, Ty::F32);
-            texts.functions = [texts.functions, functions].join("\n");
-            texts.shared = write;
+            let results;
+            (results, shared) = row.rows.write(kernel, bases, Ty::F32);
+            functions = [functions, results].join("\n");
         }
         let len = kernel.float(row.rows.len as f32);
         let epsilon = row.epsilon.map_or_else(String::new, |e| kernel.scalar(e));
-        let (shared, body) = match row.share.held {
-            Some(held) => self.in_registers(kernel, held, &len, &epsilon),
+        let (statistics, body) = match row.share.held {
+            Some(held) => self.in_registers(held, &len, &epsilon),
             None => self.streamed(kernel, &len, &epsilon),
         };
-        texts.shared = [texts.shared, shared].join("\n");
-        texts.body = body;
-        texts
-    }
-
-    /// The statements by which threads find their rows.
-    fn threads(&self, kernel: &Kernel<'_>) -> RowTexts {
-        let [slot, lane] = self.row.rows.seat(self.row.share.width);
-        let (builtins, thread) = self.group_fold(kernel).numbering();
-        RowTexts {
-            builtins: builtins.to_string(),
-            thread: format!("{thread}let lane = {lane};\n"),
-            slot,
-            ..RowTexts::default()
-        }
-    }
-
-    /// The threads of a row. A long row folds once, which no subgroups are needed for.
-    fn group_fold(&self, kernel: &Kernel<'_>) -> GroupFold {
-        let (Share { width, held }, across) = (self.row.share, self.row.rows.is_across());
-        let stride = if across { self.row.share.rows() } else { 1 };
-        let subgroups = kernel.limits.subgroups.filter(|_| held.is_some() && !across);
-        GroupFold { width, stride, subgroups }
+        holes! { functions, element, shared: [shared, statistics].join("\n"), body }
     }
 
     /// The part of a row that a thread holds: `held` units, and an edge if there are any.
@@ -84,13 +53,7 @@ impl RowBody<'_> {
     }
 
     /// The shared text and the body for rows that stay in registers.
-    fn in_registers(
-        &self,
-        kernel: &Kernel<'_>,
-        held: usize,
-        len: &str,
-        epsilon: &str,
-    ) -> (String, String) {
+    fn in_registers(&self, held: usize, len: &str, epsilon: &str) -> (String, String) {
         let (passes, result) = passes(self.row.kind, len, epsilon);
         let Share { width, .. } = self.row.share;
         let mut body = "let last = max(units, 1u) - 1u;\n".to_string();
@@ -112,13 +75,8 @@ impl RowBody<'_> {
         for pass in &passes {
             let shuffled = "subgroupShuffleXor(all, step)";
             let merge = |a: &str, b: &str| pass.fold.merge(a, b);
-            shared.push_str(&self.group_fold(kernel).function(
-                pass.name,
-                pass.fold.ty(),
-                shuffled,
-                merge,
-            ));
-            body.push_str(&self.pass(kernel, &held, pass));
+            shared += &self.group_fold.function(pass.name, pass.fold.ty(), shuffled, merge);
+            body += &self.pass(&held, pass);
         }
         for unit in &held {
             body += &format!("if {} {{\n{}}}\n", unit.live, indent(&self.write(unit, result)));
@@ -127,10 +85,10 @@ impl RowBody<'_> {
     }
 
     /// Statements that find the number of `pass` from the units in registers.
-    fn pass(&self, kernel: &Kernel<'_>, held: &[Unit], pass: &RowPass) -> String {
+    fn pass(&self, held: &[Unit], pass: &RowPass) -> String {
         let RowPass { name, fold, before, term, value } = pass;
         if *fold == PassFold::Max {
-            return self.greatest(kernel, held, name);
+            return self.greatest(held, name);
         }
         let mut text = format!("var {name}_fold = {};\n", fold.identity());
         for unit in held {
@@ -145,7 +103,7 @@ impl RowBody<'_> {
                 fold.merge(&format!("{name}_fold"), &folded)
             );
         }
-        let all = self.group_fold(kernel).call(name, &format!("{name}_fold"));
+        let all = self.group_fold.call(name, &format!("{name}_fold"));
         text += &format!("let {name} = {};\n", value.replace("fold", &all));
         text
     }
@@ -153,7 +111,7 @@ impl RowBody<'_> {
     /// Statements that find the greatest element from the units in registers, or NaN if there is one. The result of
     /// `max` with NaN is up to the device, so a sum tells whether there is one. That is NaN also where there are ∞ and
     /// −∞, and then so are all results.
-    fn greatest(&self, kernel: &Kernel<'_>, held: &[Unit], name: &str) -> String {
+    fn greatest(&self, held: &[Unit], name: &str) -> String {
         let mut text = format!("var {name}_fold = -p_inf();\nvar {name}_nan = 0f;\n");
         for unit in held {
             let terms = unit.elements();
@@ -167,7 +125,7 @@ impl RowBody<'_> {
             );
         }
         let fold = format!("select({name}_fold, {name}_nan, p_is_nan({name}_nan))");
-        let all = self.group_fold(kernel).call(name, &fold);
+        let all = self.group_fold.call(name, &fold);
         text += &format!("let {name} = {all};\n");
         text
     }
@@ -176,8 +134,7 @@ impl RowBody<'_> {
     fn streamed(&self, kernel: &mut Kernel<'_>, len: &str, epsilon: &str) -> (String, String) {
         let row = self.row;
         let statistics = Statistics::new(row.kind, len, epsilon);
-        let group_fold = self.group_fold(kernel);
-        let all = group_fold.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
+        let all = self.group_fold.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
         let shared = [statistics.text, &all].join("\n");
         let parts = kernel.size(row.parts);
         let chunk = kernel.size((row.rows.len / row.rows.lanes()).div_ceil(row.parts));
@@ -189,7 +146,7 @@ impl RowBody<'_> {
             Phase::Combine => self.merge_parts(&statistics, &parts),
             Phase::Whole | Phase::Partial => self.merge_units(),
         });
-        body += &format!("state = {};\n", group_fold.call("state", "state"));
+        body += &format!("state = {};\n", self.group_fold.call("state", "state"));
         body.push_str(&match self.phase {
             Phase::Partial => self.store_part(&statistics, &parts),
             Phase::Whole | Phase::Combine => {

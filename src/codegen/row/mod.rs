@@ -6,6 +6,7 @@ mod statistics;
 use self::body::RowBody;
 use self::statistics::helpers;
 use super::Dispatch;
+use super::kernel::template::{holes, shader};
 use super::kernel::{Kernel, THREADS, passed};
 use crate::base::dtype::Ty;
 use crate::codegen::rows::{Phase, Rows};
@@ -20,32 +21,22 @@ pub(super) fn lower<'a>(form: &RowForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<
 
 fn dispatch(row: &Row, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
     let rows = &row.rows;
-    let scratch = rows.bind(&mut kernel, phase);
+    let scratch = rows.bind(&mut kernel, phase, true);
     helpers(row.kind).iter().for_each(|h| kernel.needs(h));
     let (bases, names) = rows.bases(&mut kernel);
-    let (parameters, arguments) = (passed(&names).0, rows.arguments(&names));
-    let body = RowBody { row, phase, arguments: &arguments, scratch: &scratch };
-    let texts = body.texts(&mut kernel, &names);
-    let (parts, count) = (kernel.size(row.parts), kernel.size(rows.count()));
-    let holes = [
-        ("functions", texts.functions),
-        ("element", texts.element),
-        ("shared", texts.shared),
-        ("base_parameters", parameters),
-        ("vector", rows.unit_type(Ty::F32)),
-        ("builtins", texts.builtins),
-        ("thread", texts.thread),
-        ("slot", texts.slot),
-        ("group_rows", row.share.rows().to_string()),
-        ("parts", parts),
-        ("rows", count),
-        ("units", rows.units(&mut kernel)),
-        ("bases", bases),
-        ("body", texts.body),
-    ];
+    // A long row folds once, which no subgroups are needed for.
+    let subgroups = kernel.limits.subgroups.filter(|_| row.share.held.is_some());
+    let (group_fold, mut holes) = rows.threads(row.share.width, subgroups);
+    let (base_parameters, arguments) = (passed(&names).0, rows.arguments(&names));
+    let body = RowBody { row, phase, arguments: &arguments, scratch: &scratch, group_fold };
+    holes.extend(body.holes(&mut kernel, &names));
+    holes.extend(holes! {
+        parts: kernel.size(row.parts), rows: kernel.size(rows.count()), base_parameters,
+        vector: rows.unit_type(Ty::F32), units: rows.units(&mut kernel), bases,
+    });
     let groups = rows.count().div_ceil(row.share.rows()).saturating_mul(row.parts);
     let label = if phase == Phase::Partial { " (statistics)" } else { "" };
-    kernel.dispatch(include_str!("../../../shaders/row.wgsl"), &holes, label, groups)
+    kernel.dispatch(shader!("row.wgsl"), &holes, label, groups)
 }
 
 /// A row form.

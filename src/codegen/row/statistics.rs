@@ -1,6 +1,7 @@
 //! The formulas of the kinds of row operations, as WGSL: from elements in registers in a few passes, or
 //! from elements that are read twice, by statistics that merge.
 
+use crate::codegen::kernel::template::shader;
 use crate::ops::RowKind;
 
 /// One number of a row: a fold over its elements, then a formula of the fold.
@@ -86,13 +87,11 @@ pub(crate) fn passes(
             })
         }
         RowKind::LayerNorm => {
-            let mean = plain("mean", PassFold::Sum, &format!("p_quotient(fold, {len})"));
+            let quotient = format!("p_quotient(fold, {len})");
+            let mean = plain("mean", PassFold::Sum, &quotient);
             // The rounding error of the mean counts where elements differ by little more than that.
             let before: Option<fn(&str) -> String> = Some(|x| format!("{x} - mean"));
-            let rest = RowPass {
-                before,
-                ..plain("rest", PassFold::Sum, &format!("p_quotient(fold, {len})"))
-            };
+            let rest = RowPass { before, ..plain("rest", PassFold::Sum, &quotient) };
             let scale = RowPass {
                 name: "scale",
                 fold: PassFold::Sum,
@@ -116,11 +115,8 @@ fn scaled_twice(x: &str) -> String {
     format!("{x} * scale.x * scale.y")
 }
 
-const EXPONENTIALS: &str = concat!(
-    include_str!("../../../shaders/log_sum_exp.wgsl"),
-    "\n",
-    include_str!("../../../shaders/row_exponentials.wgsl")
-);
+const EXPONENTIALS: &str =
+    concat!(shader!("log_sum_exp.wgsl"), "\n", shader!("row_exponentials.wgsl"));
 
 /// Statistics of a row's elements.
 pub(crate) struct Statistics {
@@ -158,7 +154,7 @@ impl Statistics {
                 fields: &["greatest", "sum"],
             },
             RowKind::LayerNorm => Self {
-                text: include_str!("../../../shaders/row_moments.wgsl"),
+                text: shader!("row_moments.wgsl"),
                 numbers: format!("let mean = state.mean;\n{}", scale("state.square")),
                 result: |x| format!("({x} - mean) * scale"),
                 fields: &["count", "mean", "square"],
@@ -166,7 +162,7 @@ impl Statistics {
             RowKind::RmsNorm | RowKind::L2Normalize => {
                 let squares = "vec2<f32>(state.near, state.far)";
                 Self {
-                    text: include_str!("../../../shaders/row_squares.wgsl"),
+                    text: shader!("row_squares.wgsl"),
                     numbers: if kind == RowKind::RmsNorm {
                         format!("let scale = p_rms_scale({squares}, {len}, {epsilon});\n")
                     } else {

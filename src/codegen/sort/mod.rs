@@ -7,7 +7,7 @@ use super::Dispatch;
 use super::kernel::{Kernel, WORKGROUP, passed};
 use super::rows::Rows;
 use crate::base::dtype::{DType, Ty};
-use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::template::{fill, holes, indent, shader};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::{SortForm, SortSchedule};
@@ -97,9 +97,7 @@ impl Sort {
     /// A workgroup for each of `groups`, numbered `id`: statements at the start of `main`.
     fn each_group(&self, kernel: &mut Kernel<'_>, groups: usize) -> String {
         let groups = kernel.size(groups);
-        let mut text = String::new();
-        text += &format!("let id = {WORKGROUP};\nif id >= {groups} {{\n    return;\n}}\n");
-        text
+        format!("let id = {WORKGROUP};\nif id >= {groups} {{\n    return;\n}}\n")
     }
 }
 
@@ -113,27 +111,16 @@ fn lower_small(sort: &Sort, mut kernel: Kernel<'_>) -> Dispatch {
     let group_rows = (LEAST / span).clamp(1, rows.next_power_of_two());
     sort.rows.bind_outputs(&mut kernel);
     sort.rows.bind_operands(&mut kernel);
-    let holes = [
-        ("fetch", sort.fetch(&mut kernel)),
-        ("write", sort.write(&mut kernel)),
-        ("bitonic", bitonic(span, span * group_rows)),
-        ("total", (span * group_rows).to_string()),
-        ("span", span.to_string()),
-        ("group_rows", group_rows.to_string()),
-        ("rows", kernel.size(rows)),
-        ("len", kernel.size(sort.rows.len)),
-        ("count", kernel.size(sort.count)),
-    ];
+    let holes = holes! {
+        fetch: sort.fetch(&mut kernel), write: sort.write(&mut kernel),
+        bitonic: bitonic(span, span * group_rows), total: span * group_rows, span, group_rows,
+        rows: kernel.size(rows), len: kernel.size(sort.rows.len), count: kernel.size(sort.count),
+    };
     let groups = rows.div_ceil(group_rows);
-    kernel.dispatch(include_str!("../../../shaders/sort_small.wgsl"), &holes, "", groups)
+    kernel.dispatch(shader!("sort_small.wgsl"), &holes, "", groups)
 }
 
 /// The arrays `keys` and `positions` of `total` elements, and the function `sort`, which sorts each `span` of them.
 fn bitonic(span: usize, total: usize) -> String {
-    let (span, total) = (span.to_string(), total.to_string());
-    let holes = [("span", &*span), ("total", &*total)];
-    crate::codegen::kernel::template::fill(
-        include_str!("../../../shaders/sort_bitonic.wgsl"),
-        &holes,
-    )
+    fill(shader!("sort_bitonic.wgsl"), &holes! { span, total })
 }

@@ -4,7 +4,7 @@
 use super::Sort;
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
-use crate::codegen::kernel::template::{fill, indent};
+use crate::codegen::kernel::template::{fill, holes, indent, shader};
 use crate::codegen::kernel::{Kernel, THREADS};
 use crate::cost::Subgroups;
 use crate::ops::key_bits;
@@ -120,19 +120,13 @@ impl<'s> Radix<'s> {
         let scratch = self.bind(&mut kernel, pass, false);
         let groups = self.sort.rows.count() * self.tiles;
         let [counts, _] = self.counts();
-        let holes = [
-            ("source", self.source(&mut kernel, pass, &scratch, false)),
-            ("digit", self.digit(&mut kernel, pass)),
-            ("start", self.sort.each_group(&mut kernel, groups)),
-            ("digits", self.digits().to_string()),
-            ("tile", self.tile().to_string()),
-            ("scratch", scratch),
-            ("tiles", kernel.size(self.tiles)),
-            ("len", kernel.size(self.sort.rows.len)),
-            ("counts", kernel.size(counts)),
-        ];
-        let template = include_str!("../../../shaders/sort_count.wgsl");
-        kernel.dispatch(template, &holes, &self.label("count", pass), groups)
+        let holes = holes! {
+            source: self.source(&mut kernel, pass, &scratch, false),
+            digit: self.digit(&mut kernel, pass), start: self.sort.each_group(&mut kernel, groups),
+            digits: self.digits(), tile: self.tile(), scratch, tiles: kernel.size(self.tiles),
+            len: kernel.size(self.sort.rows.len), counts: kernel.size(counts),
+        };
+        kernel.dispatch(shader!("sort_count.wgsl"), &holes, &self.label("count", pass), groups)
     }
 
     /// The sum of the counts of each row and digit before each tile, and of all of them.
@@ -143,19 +137,13 @@ impl<'s> Radix<'s> {
         let groups = self.sort.rows.count() * self.digits();
         let [counts, sums] = self.counts();
         let (builtins, thread) = group_fold.numbering();
-        let holes = [
-            ("state", SUM.to_string()),
-            ("around", group_fold.around()),
-            ("builtins", builtins.to_string()),
-            ("thread", thread.to_string()),
-            ("around_own", group_fold.around_of("own", "thread")),
-            ("start", self.sort.each_group(&mut kernel, groups)),
-            ("scratch", scratch),
-            ("tiles", kernel.size(self.tiles)),
-            ("counts", kernel.size(counts)),
-            ("sums", kernel.size(sums)),
-        ];
-        kernel.dispatch(include_str!("../../../shaders/sort_sum.wgsl"), &holes, " (sums)", groups)
+        let holes = holes! {
+            state: sum("u32", "0u"), around: group_fold.around(), builtins, thread,
+            around_own: group_fold.around_of("own", "thread"),
+            start: self.sort.each_group(&mut kernel, groups), scratch,
+            tiles: kernel.size(self.tiles), counts: kernel.size(counts), sums: kernel.size(sums),
+        };
+        kernel.dispatch(shader!("sort_sum.wgsl"), &holes, " (sums)", groups)
     }
 
     /// The elements in the places that the sums say, or in the outputs.
@@ -167,28 +155,18 @@ impl<'s> Radix<'s> {
         let last = pass + 1 == self.passes;
         let group_fold = self.group_fold();
         let (builtins, thread) = group_fold.numbering();
-        let holes = [
-            ("source", self.source(&mut kernel, pass, &scratch, sort.positions)),
-            ("digit", self.digit(&mut kernel, pass)),
-            ("write", self.write(&mut kernel, pass, &scratch)),
-            ("ranking", self.ranking(group_fold)),
-            ("builtins", builtins.to_string()),
-            ("thread", thread.to_string()),
-            ("start", sort.each_group(&mut kernel, groups)),
-            ("load", self.load()),
-            ("rank", self.rank(group_fold)),
-            ("exchange", self.exchange()),
-            ("digits", self.digits().to_string()),
-            ("tile", self.tile().to_string()),
-            ("scratch", scratch),
-            ("tiles", kernel.size(self.tiles)),
-            ("len", kernel.size(sort.rows.len)),
-            ("wanted", kernel.size(if last { sort.count } else { sort.rows.len })),
-            ("counts", kernel.size(counts)),
-            ("sums", kernel.size(sums)),
-        ];
-        let template = include_str!("../../../shaders/sort_place.wgsl");
-        kernel.dispatch(template, &holes, &self.label("places", pass), groups)
+        let holes = holes! {
+            source: self.source(&mut kernel, pass, &scratch, sort.positions),
+            digit: self.digit(&mut kernel, pass), write: self.write(&mut kernel, pass, &scratch),
+            ranking: self.ranking(group_fold), builtins, thread,
+            start: sort.each_group(&mut kernel, groups), load: self.load(),
+            rank: self.rank(group_fold), exchange: self.exchange(), digits: self.digits(),
+            tile: self.tile(), scratch, tiles: kernel.size(self.tiles),
+            len: kernel.size(sort.rows.len),
+            wanted: kernel.size(if last { sort.count } else { sort.rows.len }),
+            counts: kernel.size(counts), sums: kernel.size(sums),
+        };
+        kernel.dispatch(shader!("sort_place.wgsl"), &holes, &self.label("places", pass), groups)
     }
 
     fn group_fold(&self) -> GroupFold {
@@ -242,13 +220,11 @@ impl<'s> Radix<'s> {
     /// The functions that rank elements.
     fn ranking(&self, group_fold: GroupFold) -> String {
         let Some(subgroups) = self.votes else {
-            return [COUNTERS, &group_fold.around()].join("\n");
+            // Counts of four digits.
+            return [sum("vec4<u32>", "State()"), group_fold.around()].join("\n");
         };
-        let mask = if subgroups.most <= 32 {
-            include_str!("../../../shaders/votes_32.wgsl")
-        } else {
-            include_str!("../../../shaders/votes_128.wgsl")
-        };
+        let mask =
+            if subgroups.most <= 32 { shader!("votes_32.wgsl") } else { shader!("votes_128.wgsl") };
         let bits = (0..self.bits).fold(String::new(), |mut text, bit| {
             text += &format!("let bit{bit} = (digit & {}u) != 0u;\n", 1 << bit);
             text += &format!("let vote{bit} = ballot(bit{bit});\n");
@@ -258,8 +234,9 @@ impl<'s> Radix<'s> {
         let peers = indent(&format!("var all = ballot(true);\n{bits}return all;\n"));
         format!(
             "{mask}\nfn peers(digit: u32) -> Mask {{\n{peers}}}\n\n\
-             var<workgroup> ranks: array<atomic<u32>, {}>;\n\n{SUM}\n{}",
+             var<workgroup> ranks: array<atomic<u32>, {}>;\n\n{}\n{}",
             SortForm::COUNTS,
+            sum("u32", "0u"),
             group_fold.around()
         )
     }
@@ -267,7 +244,6 @@ impl<'s> Radix<'s> {
     /// Statements that find the place of each element in the order of its tile, and how far from there it is to its
     /// place in the row.
     fn rank(&self, group_fold: GroupFold) -> String {
-        let digits = self.digits().to_string();
         if self.votes.is_none() {
             let ranks = self
                 .each(|k| format!("let rank{k} = counts[digit{k}];\ncounts[digit{k}] += 1u;\n"));
@@ -275,8 +251,7 @@ impl<'s> Radix<'s> {
                 format!("let place{k} = locals[digit{k}] + around.before[digit{k}] + rank{k};\n")
             });
             let around = group_fold.around_of("counts", "thread");
-            let holes = [("ranks", &*ranks), ("around", &around), ("places", &places)];
-            return fill(include_str!("../../../shaders/sort_counters.wgsl"), &holes);
+            return fill(shader!("sort_counters.wgsl"), &holes! { ranks, around, places });
         }
         let ranks = self.each(|k| {
             format!(
@@ -290,15 +265,9 @@ impl<'s> Radix<'s> {
             .each(|k| format!("let place{k} = rank{k} + atomicLoad(&ranks[own + digit{k}]);\n"));
         let local = group_fold.around_of("here", "thread");
         let start = group_fold.around_of("everywhere", "thread");
-        let holes = [
-            ("slots", &*SortForm::COUNTS.to_string()),
-            ("digits", &digits),
-            ("ranks", &ranks),
-            ("local", &local),
-            ("start", &start),
-            ("places", &places),
-        ];
-        fill(include_str!("../../../shaders/sort_votes.wgsl"), &holes)
+        let (slots, digits) = (SortForm::COUNTS, self.digits());
+        let holes = holes! { slots, digits, ranks, local, start, places };
+        fill(shader!("sort_votes.wgsl"), &holes)
     }
 
     /// Statements that bring elements in the order of their places, so that neighbours are written together.
@@ -326,26 +295,10 @@ impl<'s> Radix<'s> {
     }
 }
 
-/// Sums of counts, for `around`.
-const SUM: &str = "alias State = u32;
-
-fn identity() -> State {
-    return 0u;
+/// The sum of the WGSL type `ty`, from `zero` on, for `around`.
+fn sum(ty: &str, zero: &str) -> String {
+    format!(
+        "alias State = {ty};\n\nfn identity() -> State {{\n    return {zero};\n}}\n\n\
+         fn merge(a: State, b: State) -> State {{\n    return a + b;\n}}\n"
+    )
 }
-
-fn merge(a: State, b: State) -> State {
-    return a + b;
-}
-";
-
-/// Counts of four digits, for `around`.
-const COUNTERS: &str = "alias State = vec4<u32>;
-
-fn identity() -> State {
-    return State();
-}
-
-fn merge(a: State, b: State) -> State {
-    return a + b;
-}
-";

@@ -4,6 +4,7 @@
 use super::{Sort, bitonic};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::template::{holes, shader};
 use crate::codegen::rows::Phase;
 
 /// Elements that a workgroup holds.
@@ -22,7 +23,7 @@ pub(super) fn lower<'a>(
 
 /// Partial results are candidates, which a phase finds in each part of a row.
 fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase, parts: usize) -> Dispatch {
-    let scratch = bind(sort, &mut kernel, phase);
+    let scratch = sort.rows.bind(&mut kernel, phase, false);
     let (parts, len) = match phase {
         Phase::Whole | Phase::Partial => (parts, sort.rows.len),
         Phase::Combine => (1, parts * sort.count),
@@ -39,40 +40,13 @@ fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase, parts: usize) -> 
         Phase::Whole | Phase::Combine => sort.write(&mut kernel),
     };
     let groups = sort.rows.count() * parts;
-    let holes = [
-        ("fetch", fetch),
-        ("write", write),
-        ("bitonic", bitonic(HELD, HELD)),
-        ("start", sort.each_group(&mut kernel, groups)),
-        ("held", HELD.to_string()),
-        ("round", ROUND.to_string()),
-        ("count", count),
-        ("parts", kernel.size(parts)),
-        ("chunk", kernel.size(len.div_ceil(parts))),
-        ("len", kernel.size(len)),
-    ];
+    let holes = holes! {
+        fetch, write, bitonic: bitonic(HELD, HELD), start: sort.each_group(&mut kernel, groups),
+        held: HELD, round: ROUND, count, parts: kernel.size(parts),
+        chunk: kernel.size(len.div_ceil(parts)), len: kernel.size(len),
+    };
     let label = if phase == Phase::Partial { " (parts)" } else { "" };
-    kernel.dispatch(include_str!("../../../shaders/sort_select.wgsl"), &holes, label, groups)
-}
-
-/// Binds the memory that the phase reads and writes. The name of the scratch memory, if it has any.
-fn bind(sort: &Sort, kernel: &mut Kernel<'_>, phase: Phase) -> String {
-    match phase {
-        Phase::Whole => {
-            sort.rows.bind_outputs(kernel);
-            sort.rows.bind_operands(kernel);
-            String::new()
-        }
-        Phase::Partial => {
-            let scratch = kernel.bind_scratch(true);
-            sort.rows.bind_prologue(kernel);
-            scratch
-        }
-        Phase::Combine => {
-            sort.rows.bind_outputs(kernel);
-            kernel.bind_scratch(false)
-        }
-    }
+    kernel.dispatch(shader!("sort_select.wgsl"), &holes, label, groups)
 }
 
 /// The functions that read candidates, of which a row has `len`.

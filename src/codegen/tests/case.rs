@@ -68,6 +68,11 @@ pub(super) fn row_major(dims: &[usize]) -> View {
     View::contiguous(&Shape::new(dims))
 }
 
+/// The views of an operand and of an output in order.
+pub(super) fn straight(dims: &[usize]) -> [View; 2] {
+    [row_major(dims), row_major(dims)]
+}
+
 impl Maker {
     /// A value of random data.
     pub fn value(&mut self, dtype: DType, shape: &[usize]) -> ValueId {

@@ -138,20 +138,6 @@ impl Gpu {
         values: &[wgpu::Buffer],
         scratch: &wgpu::Buffer,
     ) {
-        let (pipeline, group) = self.prepare(dispatch, values, scratch);
-        let mut pass = encoder.begin_compute_pass(&Default::default());
-        pass.set_pipeline(&pipeline);
-        pass.set_bind_group(0, &group, &[]);
-        let [x, y, z] = dispatch.groups;
-        pass.dispatch_workgroups(x, y, z);
-    }
-
-    fn prepare(
-        &self,
-        dispatch: &Dispatch,
-        values: &[wgpu::Buffer],
-        scratch: &wgpu::Buffer,
-    ) -> (wgpu::ComputePipeline, wgpu::BindGroup) {
         let source = wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into());
         let descriptor = wgpu::ShaderModuleDescriptor { label: None, source };
         let checks = wgpu::ShaderRuntimeChecks::unchecked();
@@ -186,7 +172,11 @@ impl Gpu {
             layout: &pipeline.get_bind_group_layout(0),
             entries: &entries,
         });
-        (pipeline, group)
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        pass.set_pipeline(&pipeline);
+        pass.set_bind_group(0, &group, &[]);
+        let [x, y, z] = dispatch.groups;
+        pass.dispatch_workgroups(x, y, z);
     }
 }
 

@@ -48,89 +48,75 @@ fn map_of_a_strided_view() {
     insta::assert_snapshot!(print(&make.finish(Form::map(&dims))));
 }
 
+/// The reduction of a value of so many elements, through a view of `outer` and `inner`.
+fn reduction(
+    combine: Combine,
+    shape: &[usize],
+    [outer, inner]: [&[usize]; 2],
+    strides: &[i64],
+    schedule: ReduceSchedule,
+) -> Case {
+    let mut make = Maker::default();
+    let windows = view(&[outer, inner].concat(), strides, 0);
+    let prologue = make.input(DType::F32, shape, Space::Main, windows);
+    let ty = combine.result(Ty::F32);
+    let root = make.expr.acc(ty).r();
+    make.output(if ty == Ty::U32 { DType::U32 } else { DType::F32 }, outer, root);
+    let (outer, inner) = (outer.into(), inner.into());
+    make.finish(Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule }))
+}
+
 #[test]
 fn reduction_in_parts() {
-    let mut make = Maker::default();
-    let prologue = make.input(DType::F32, &[4, 1_000], Space::Main, row_major(&[4, 1_000]));
-    let root = make.expr.acc(Ty::U32).r();
-    make.output(DType::U32, &[4], root);
-    let form = ReduceForm {
-        combine: Combine::ArgMax,
-        outer: [4][..].into(),
-        inner: [1_000][..].into(),
-        prologue,
-        schedule: ReduceSchedule::new(ReduceLayout::Group, 2),
-    };
-    insta::assert_snapshot!(print(&make.finish(Form::Reduce(form))));
+    let schedule = ReduceSchedule::new(ReduceLayout::Group, 2);
+    let case = reduction(Combine::ArgMax, &[4, 1_000], [&[4], &[1_000]], &[1_000, 1], schedule);
+    insta::assert_snapshot!(print(&case));
 }
 
 #[test]
 fn reduction_over_windows() {
+    let schedule = ReduceSchedule::new(ReduceLayout::Thread, 1);
+    let dims: [&[usize]; 2] = [&[128, 128], &[2, 3]];
+    let case = reduction(Combine::Sum, &[129, 130], dims, &[130, 1, 130, 1], schedule);
+    insta::assert_snapshot!(print(&case));
+}
+
+/// The normalised `rows` of `len`, which lie in order, or else across memory.
+fn row(kind: RowKind, [rows, len]: [usize; 2], across: bool, parts: usize) -> Case {
+    let dims = [rows, len];
+    let place = || if across { view(&dims, &[1, rows as i64], 0) } else { row_major(&dims) };
     let mut make = Maker::default();
-    let x = make.value(DType::F32, &[129, 130]);
-    let windows = view(&[128, 128, 2, 3], &[130, 1, 130, 1], 0);
-    let prologue = make.load(x, Space::Main, windows);
+    let prologue = make.input(DType::F32, &dims, Space::Main, place());
+    let epsilon = kind.def().has_epsilon.then(|| make.scalar(DType::F32, 1e-5)).map(|_| 0);
     let root = make.expr.acc(Ty::F32).r();
-    make.output(DType::F32, &[128, 128], root);
-    let form = ReduceForm {
-        combine: Combine::Sum,
-        outer: [128, 128][..].into(),
-        inner: [2, 3][..].into(),
-        prologue,
-        schedule: ReduceSchedule::new(ReduceLayout::Thread, 1),
-    };
-    insta::assert_snapshot!(print(&make.finish(Form::Reduce(form))));
+    let shape = if across { [len, rows] } else { dims };
+    make.output_through(DType::F32, &shape, root, place());
+    let outer = [rows][..].into();
+    make.finish(Form::Row(RowForm { kind, outer, len, prologue, epsilon, parts }))
 }
 
 #[test]
 fn layer_norm() {
-    let dims = [8, 300];
-    let mut make = Maker::default();
-    let prologue = make.input(DType::F32, &dims, Space::Main, row_major(&dims));
-    make.scalar(DType::F32, 1e-5);
-    let root = make.expr.acc(Ty::F32).r();
-    make.output(DType::F32, &dims, root);
-    let outer = [8][..].into();
-    let kind = RowKind::LayerNorm;
-    let form = Form::Row(RowForm { kind, outer, len: 300, prologue, epsilon: Some(0), parts: 1 });
-    insta::assert_snapshot!(print(&make.finish(form)));
-}
-
-/// The softmax of 8 rows of `len`.
-fn softmax(len: usize) -> Case {
-    let dims = [8, len];
-    let mut make = Maker::default();
-    let prologue = make.input(DType::F32, &dims, Space::Main, row_major(&dims));
-    let root = make.expr.acc(Ty::F32).r();
-    make.output(DType::F32, &dims, root);
-    let (outer, kind) = ([8][..].into(), RowKind::Softmax);
-    make.finish(Form::Row(RowForm { kind, outer, len, prologue, epsilon: None, parts: 1 }))
+    insta::assert_snapshot!(print(&row(RowKind::LayerNorm, [8, 300], false, 1)));
 }
 
 #[test]
 fn softmax_by_subgroups() {
-    insta::assert_snapshot!(print_for(&softmax(4_096), &super::with_subgroups()));
+    let case = row(RowKind::Softmax, [8, 4_096], false, 1);
+    insta::assert_snapshot!(print_for(&case, &super::with_subgroups()));
 }
 
 /// Fours of a row begin where those of the one before do not; elements before and after them go one by one.
 #[test]
 fn softmax_of_long_odd_rows() {
-    let text = print(&softmax(4_097));
+    let text = print(&row(RowKind::Softmax, [8, 4_097], false, 1));
     assert!(text.contains("fn element_edge"), "rows without edges");
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn layer_norm_of_columns_in_parts() {
-    let dims = [40, 1_000];
-    let mut make = Maker::default();
-    let prologue = make.input(DType::F32, &dims, Space::Main, view(&dims, &[1, 40], 0));
-    make.scalar(DType::F32, 1e-5);
-    let root = make.expr.acc(Ty::F32).r();
-    make.output_through(DType::F32, &[1_000, 40], root, view(&dims, &[1, 40], 0));
-    let (outer, kind) = ([40][..].into(), RowKind::LayerNorm);
-    let form = Form::Row(RowForm { kind, outer, len: 1_000, prologue, epsilon: Some(0), parts: 4 });
-    insta::assert_snapshot!(print(&make.finish(form)));
+    insta::assert_snapshot!(print(&row(RowKind::LayerNorm, [40, 1_000], true, 4)));
 }
 
 #[test]
@@ -153,7 +139,7 @@ fn matmul_with_bias_and_relu() {
     let bias = make.input(DType::F32, &[n], Space::Out, view(&[m, n], &[0, 1], 0));
     let root = (make.expr.acc(Ty::F32) + make.expr.handle(bias)).max(0.0).r();
     make.output(DType::F32, &[m, n], root);
-    let tile = Tile { bm: 16, bn: 16, bk: 4, tm: 4, tn: 4 };
+    let tile = Tile::fitting([16, 16, 4, 4, 4], Tile::LEAST_BYTES);
     let schedule = ProductSchedule { layout: ProductLayout::Tiles(tile), parts: 1 };
     let (batch, precision) = ([][..].into(), Precision::Exact);
     let spread = None;

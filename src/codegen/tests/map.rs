@@ -5,7 +5,6 @@ use super::{check, targets};
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::cost::Limits;
-use crate::ops::ELEMENTWISE;
 use crate::plan::{Form, Space};
 
 /// x + x·y over dims, with y through a view.
@@ -215,61 +214,6 @@ fn nothing_to_write_is_no_dispatch() {
     make.output(DType::F32, &[0, 4], x);
     let case = make.finish(Form::map(&[0, 4]));
     assert!(case.lower(&Limits::webgpu()).is_empty());
-}
-
-#[test]
-fn every_operation_prints_as_valid_text() {
-    for def in ELEMENTWISE {
-        for dtype in DType::ALL.into_iter().filter(|&d| def.accepts.dtype(d)) {
-            let mut make = Maker::default();
-            let loads: Vec<_> = (0..def.arity).map(|_| make.value(dtype, &[5])).collect();
-            let loads: Vec<_> =
-                loads.into_iter().map(|v| make.load(v, Space::Main, row_major(&[5]))).collect();
-            let params: Vec<_> = (0..def.params).map(|_| make.scalar(dtype, 1.0)).collect();
-            let handles = |refs: Vec<_>| refs.into_iter().map(|r| make.expr.handle(r)).collect();
-            let (loads, params): (Vec<_>, Vec<_>) = (handles(loads), handles(params));
-            let root = def.op.apply(&loads, &params).r();
-            make.output(if def.truth { DType::Bool } else { dtype }, &[5], root);
-            let case = make.finish(Form::map(&[5]));
-            super::text::validate(&case, &Limits::webgpu());
-        }
-    }
-}
-
-#[test]
-fn comparisons_know_nan() {
-    let values = [1.0, f64::NAN, 2.0, f64::INFINITY, -0.0];
-    let mut make = Maker::default();
-    let x = make.value_of(DType::F32, &[25], values.map(|v| [v; 5]).concat());
-    let y = make.value_of(DType::F32, &[25], [values; 5].concat());
-    let x = make.load(x, Space::Main, row_major(&[25]));
-    let y = make.load(y, Space::Main, row_major(&[25]));
-    let (x, y) = (make.expr.handle(x), make.expr.handle(y));
-    let roots = [x.eq(y).r(), x.ne(y).r(), x.lt(y).r(), x.le(y).r(), x.gt(y).r(), x.ge(y).r()];
-    for root in roots {
-        make.output(DType::Bool, &[25], root);
-    }
-    check(&make.finish(Form::map(&[25])), &Limits::webgpu());
-}
-
-#[test]
-fn casts_between_all_types() {
-    for (from, to) in DType::ALL.into_iter().flat_map(|a| DType::ALL.map(|b| (a, b))) {
-        let mut make = Maker::default();
-        let mut data = vec![0.0, 1.0];
-        if from.is_float() {
-            data.extend([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.5, 1.9, 65_504.0]);
-        } else if from == DType::I32 {
-            data.extend([f64::from(i32::MIN), f64::from(i32::MAX), -1.0]);
-        }
-        let dims = [data.len()];
-        let x = make.value_of(from, &dims, data);
-        let x = make.load(x, Space::Main, row_major(&dims));
-        let root = make.expr.handle(x).cast(to).r();
-        make.output(to, &dims, root);
-        let case = make.finish(Form::map(&dims));
-        check(&case, &Limits::webgpu());
-    }
 }
 
 /// The upper words of products, from 16-bit halves and from 64-bit integers.

@@ -8,11 +8,12 @@ use crate::cost::{Limits, MatrixUnits};
 use crate::ops::Precision;
 use crate::plan::{Form, MatMulForm, ProductLayout, ProductSchedule, Space, Strip, Tile, UnitTile};
 
-const fn tile([bm, bn, bk, tm, tn]: [usize; 5], parts: usize) -> ProductSchedule {
-    ProductSchedule { layout: ProductLayout::Tiles(Tile { bm, bn, bk, tm, tn }), parts }
+const fn tile(sides: [usize; 5], parts: usize) -> ProductSchedule {
+    let tile = Tile::fitting(sides, Tile::LEAST_BYTES);
+    ProductSchedule { layout: ProductLayout::Tiles(tile), parts }
 }
 
-const SMALL: ProductSchedule = tile([16, 16, 8, 2, 4], 1);
+const SMALL: ProductSchedule = tile([16, 16, 8, 4, 4], 1);
 const MEDIUM: ProductSchedule = tile([64, 64, 16, 4, 4], 1);
 const LARGE: ProductSchedule = tile([128, 128, 16, 8, 8], 1);
 
@@ -20,6 +21,7 @@ fn strip(rows: usize, quads: usize, slices: usize, parts: usize) -> ProductSched
     ProductSchedule { layout: ProductLayout::Strips(Strip { rows, quads, slices }), parts }
 }
 
+#[derive(Clone)]
 struct Sides {
     batch: Vec<usize>,
     m: usize,
@@ -78,7 +80,7 @@ fn case(dtype: DType, sides: Sides, schedule: ProductSchedule) -> Case {
 #[test]
 fn odd_sizes_on_every_tile() {
     let sizes = [(1, 1, 1), (5, 7, 3), (64, 64, 64), (65, 130, 33), (129, 3, 17), (1, 200, 40)];
-    for tile in [SMALL, MEDIUM, LARGE, tile([16, 16, 8, 1, 4], 1), tile([16, 16, 12, 2, 4], 1)] {
+    for tile in [SMALL, MEDIUM, LARGE, tile([16, 32, 8, 4, 8], 1), tile([16, 16, 12, 4, 4], 1)] {
         for (m, n, k) in sizes {
             check(&case(DType::F32, Sides::new(m, n, k), tile), &Limits::webgpu());
         }
@@ -143,8 +145,10 @@ fn an_empty_sum_is_zero() {
 fn workgroup_memory_stays_within_the_limit() {
     for bytes in [49_152, 16_384, 8_192, 2_000] {
         let limits = Limits { workgroup_bytes: bytes, ..Limits::webgpu() };
-        for tile in [MEDIUM, LARGE] {
-            let case = case(DType::F32, Sides::new(70, 80, 20), tile);
+        for sides in [[64, 64, 16, 4, 4], [128, 128, 16, 8, 8]] {
+            let layout = ProductLayout::Tiles(Tile::fitting(sides, bytes as usize));
+            let schedule = ProductSchedule { layout, parts: 1 };
+            let case = case(DType::F32, Sides::new(70, 80, 20), schedule);
             let text = &super::text::validate(&case, &limits)[0].wgsl;
             assert!(super::text::workgroup_bytes(text) <= bytes, "{text}");
             check(&case, &limits);
@@ -177,13 +181,7 @@ fn parts_of_k() {
             };
             for dtype in [DType::F32, DType::I32] {
                 let schedule = tile([16, 16, 8, 4, 4], parts);
-                let sides = Sides {
-                    batch: sides.batch.clone(),
-                    x: sides.x.clone(),
-                    w: sides.w.clone(),
-                    ..sides
-                };
-                check(&case(dtype, sides, schedule), &Limits::webgpu());
+                check(&case(dtype, sides.clone(), schedule), &Limits::webgpu());
             }
         }
     }
@@ -202,9 +200,8 @@ fn strips_of_few_rows() {
                     sides.x.strides = [0, 1][..].into();
                 }
                 for dtype in [DType::F32, DType::U32] {
-                    let sides =
-                        Sides { batch: vec![], x: sides.x.clone(), w: sides.w.clone(), ..sides };
-                    check(&case(dtype, sides, strip(m, quads, slices, 1)), &Limits::webgpu());
+                    let case = case(dtype, sides.clone(), strip(m, quads, slices, 1));
+                    check(&case, &Limits::webgpu());
                 }
             }
         }

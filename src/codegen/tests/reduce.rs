@@ -33,8 +33,7 @@ fn case(
     };
     let prologue = make.load(x, Space::Main, view.clone());
     let acc = make.expr.acc(combine.result(dtype.lane()));
-    let out = if acc.ty() == Ty::U32 && dtype.is_float() { DType::U32 } else { dtype };
-    let out = if acc.ty() == Ty::U32 { DType::U32 } else { out };
+    let out = if acc.ty() == Ty::U32 { DType::U32 } else { dtype };
     let acc = acc.r();
     let addend = make.input(out, outer, Space::Out, row_major(outer));
     let root = (make.expr.handle(acc) + make.expr.handle(addend)).r();

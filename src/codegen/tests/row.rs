@@ -1,6 +1,6 @@
 //! Row forms over lengths, views and types.
 
-use super::case::{Case, Maker, row_major, view};
+use super::case::{Case, Maker, row_major, straight, view};
 use super::{check, targets};
 use crate::base::dtype::{DType, Ty};
 use crate::base::shape::View;
@@ -9,18 +9,8 @@ use crate::ops::RowKind;
 use crate::plan::{Form, RowForm, Space};
 
 /// A row form of 2x over `outer ++ [len]`, with its result scaled by a vector of `len`.
-fn case(kind: RowKind, dtype: DType, dims: &[usize], x_view: View, out_view: View) -> Case {
-    case_in_parts(kind, dtype, dims, x_view, out_view, 1)
-}
-
-fn case_in_parts(
-    kind: RowKind,
-    dtype: DType,
-    dims: &[usize],
-    x_view: View,
-    out_view: View,
-    parts: usize,
-) -> Case {
+fn case(kind: RowKind, dtype: DType, dims: &[usize], views: [View; 2], parts: usize) -> Case {
+    let [x_view, out_view] = views;
     let elements = dims.iter().product();
     let mut make = Maker::default();
     let x = make.input(dtype, &[elements], Space::Main, x_view);
@@ -47,7 +37,7 @@ fn every_kind_at_every_length() {
     for (kind, limits) in RowKind::ALL.into_iter().flat_map(|k| targets().map(|l| (k, l))) {
         for len in LENGTHS {
             let dims = [3, len];
-            let case = case(kind, DType::F32, &dims, row_major(&dims), row_major(&dims));
+            let case = case(kind, DType::F32, &dims, straight(&dims), 1);
             check(&case, &limits);
         }
     }
@@ -61,7 +51,7 @@ fn rows_in_parts() {
             let straight = row_major(&dims);
             let across = view(&dims, &[1, 5], 0);
             for view in [straight, across] {
-                let case = case_in_parts(kind, DType::F32, &dims, view.clone(), view, parts);
+                let case = case(kind, DType::F32, &dims, [view.clone(), view], parts);
                 check(&case, &Limits::webgpu());
             }
         }
@@ -72,9 +62,7 @@ fn rows_in_parts() {
 fn several_rows_share_a_workgroup() {
     for limits in targets() {
         for dims in [[70, 8], [33, 100], [9, 1_024], [1_000, 3]] {
-            let case =
-                case(RowKind::Softmax, DType::F32, &dims, row_major(&dims), row_major(&dims));
-            check(&case, &limits);
+            check(&case(RowKind::Softmax, DType::F32, &dims, straight(&dims), 1), &limits);
         }
     }
 }
@@ -120,9 +108,9 @@ fn every_type_and_axis() {
                     // The normalised axis is the first of [len, 2, 3].
                     let dims = [2, 3, len];
                     let across = view(&dims, &[3, 1, 6], 0);
-                    check(&case(kind, dtype, &dims, across.clone(), across), &limits);
+                    check(&case(kind, dtype, &dims, [across.clone(), across], 1), &limits);
                     let back = view(&dims, &[-3 * len as i64, len as i64, -1], 4 * len as i64 - 1);
-                    check(&case(kind, dtype, &dims, back, row_major(&dims)), &limits);
+                    check(&case(kind, dtype, &dims, [back, row_major(&dims)], 1), &limits);
                 }
             }
         }
@@ -134,7 +122,7 @@ fn many_rows_across_memory_are_a_thread_each() {
     for kind in RowKind::ALL {
         let dims = [4_100, 40];
         let across = view(&dims, &[1, 4_100], 0);
-        let case = case(kind, DType::F32, &dims, across.clone(), across);
+        let case = case(kind, DType::F32, &dims, [across.clone(), across], 1);
         check(&case, &Limits::webgpu());
     }
 }
@@ -144,9 +132,6 @@ fn groups_past_the_limit_spill() {
     let limits = Limits { groups: 3, ..Limits::webgpu() };
     for (rows, len) in [(11, 40), (500, 5)] {
         let dims = [rows, len];
-        check(
-            &case(RowKind::Softmax, DType::F32, &dims, row_major(&dims), row_major(&dims)),
-            &limits,
-        );
+        check(&case(RowKind::Softmax, DType::F32, &dims, straight(&dims), 1), &limits);
     }
 }

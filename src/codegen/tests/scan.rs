@@ -1,6 +1,6 @@
 //! Scans over lengths, views, types and parts.
 
-use super::case::{Case, Maker, row_major, view};
+use super::case::{Case, Maker, row_major, straight, view};
 use super::{check, targets};
 use crate::base::dtype::DType;
 use crate::base::shape::View;
@@ -22,10 +22,6 @@ fn case(combine: Combine, dtype: DType, dims: &[usize], views: [View; 2], parts:
     make.output_through(dtype, &[elements], twice, out_view);
     let (outer, len) = (dims[..dims.len() - 1].into(), dims[dims.len() - 1]);
     make.finish(Form::Scan(ScanForm { combine, outer, len, prologue, parts }))
-}
-
-fn straight(dims: &[usize]) -> [View; 2] {
-    [row_major(dims), row_major(dims)]
 }
 
 const COMBINES: [Combine; 3] = [Combine::Sum, Combine::Max, Combine::Min];

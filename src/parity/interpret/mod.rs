@@ -7,14 +7,15 @@ mod rows;
 use slotmap::SecondaryMap;
 
 use self::products::{attention, matmul};
-use self::rows::{row_of, rows, running, sorted};
+use self::rows::{row_of, rows, scanned, sorted};
 use crate::base::dtype::{DType, Scalar, Ty};
 use crate::base::shape::{Move, Shape};
 use crate::exec::HostBuffer;
-use crate::expr::reference::{LaneValue, LeafValues, binary, evaluate};
-use crate::expr::{Binary, Builder};
+use crate::expr::Builder;
+use crate::expr::reference::{LaneValue, LeafValues, evaluate};
 use crate::graph::{Graph, Node, NodeId};
-use crate::ops::{Distribution, Op, Random, Reduction, SearchSide};
+use crate::ops::{Combine, Distribution, Op, Random, Reduction, SearchSide};
+use crate::plan::reference::combine_all;
 
 /// A tensor of exact values.
 #[derive(Clone, Debug)]
@@ -62,7 +63,7 @@ fn values(node: &Node, inputs: &[&ExactTensor], uploads: &[&HostBuffer]) -> Vec<
         }
         Op::Reduce { op, axes, keep } => each(&mut |at| reduce(*op, inputs[0], axes, *keep, at)),
         Op::Row { op, axis } => rows(inputs[0], *axis, |row| row_of(*op, row)),
-        Op::Scan { op, axis } => rows(inputs[0], *axis, |row| running(*op, row)),
+        Op::Scan { op, axis } => rows(inputs[0], *axis, |row| scanned(*op, row)),
         Op::Sort { how, part } => sorted(*how, *part, inputs[0]),
         Op::MatMul(_) => each(&mut |at| matmul(inputs[0], inputs[1], at)),
         Op::Attention(scores) => each(&mut |at| attention(*scores, inputs, at)),
@@ -221,41 +222,19 @@ fn reduce(op: Reduction, x: &ExactTensor, axes: &[usize], keep: bool, at: &[usiz
 
 fn combine(op: Reduction, all: &[LaneValue], dtype: DType) -> LaneValue {
     let floats = || all.iter().map(|v| v.number());
-    let fold = |op: Binary, start: f64| {
-        let start = from_scalar(Scalar::new(dtype, start));
-        all.iter().fold(start, |acc, &v| binary(op, acc, v))
-    };
-    let best = |better: fn(f64, f64) -> bool| {
-        let mut best = 0;
-        for (at, x) in floats().enumerate() {
-            let so_far = all[best].number();
-            if !so_far.is_nan() && (x.is_nan() || better(x, so_far)) {
-                best = at;
-            }
-        }
-        LaneValue::U(best as u32)
-    };
+    let combined = |combine| combine_all(combine, dtype.lane(), all);
     match op {
-        Reduction::Sum => fold(Binary::Add, 0.0),
-        Reduction::Prod => fold(Binary::Mul, 1.0),
+        Reduction::Sum => combined(Combine::Sum),
+        Reduction::Prod => combined(Combine::Prod),
         Reduction::Mean => LaneValue::F(floats().sum::<f64>() / all.len() as f64),
         Reduction::Norm => LaneValue::F(floats().map(|x| x * x).sum::<f64>().sqrt()),
-        Reduction::Max => all[1..].iter().fold(all[0], |acc, &v| binary(Binary::Max, acc, v)),
-        Reduction::Min => all[1..].iter().fold(all[0], |acc, &v| binary(Binary::Min, acc, v)),
-        Reduction::Argmax => best(|x, y| x > y),
-        Reduction::Argmin => best(|x, y| x < y),
+        Reduction::Max => combined(Combine::Max),
+        Reduction::Min => combined(Combine::Min),
+        Reduction::Argmax => combined(Combine::ArgMax),
+        Reduction::Argmin => combined(Combine::ArgMin),
         Reduction::Any => LaneValue::B(all.contains(&LaneValue::B(true))),
         Reduction::All => LaneValue::B(!all.contains(&LaneValue::B(false))),
-        Reduction::LogSumExp => {
-            let max = floats().fold(f64::NEG_INFINITY, f64::max);
-            if floats().any(f64::is_nan) {
-                LaneValue::F(f64::NAN)
-            } else if max.is_infinite() {
-                LaneValue::F(max)
-            } else {
-                LaneValue::F(max + floats().map(|x| (x - max).exp()).sum::<f64>().ln())
-            }
-        }
+        Reduction::LogSumExp => combined(Combine::LogSumExp),
     }
 }
 

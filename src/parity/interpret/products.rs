@@ -6,6 +6,7 @@ use crate::base::shape::Shape;
 use crate::expr::Binary;
 use crate::expr::reference::{LaneValue, binary};
 use crate::ops::{AttentionDims, MatMulDims, Scores};
+use crate::plan::reference::attended;
 
 pub(super) fn matmul(x: &ExactTensor, w: &ExactTensor, at: &[usize]) -> LaneValue {
     let dims = MatMulDims::of(&x.shape, &w.shape).expect("inferred before");
@@ -30,7 +31,7 @@ pub(super) fn matmul(x: &ExactTensor, w: &ExactTensor, at: &[usize]) -> LaneValu
     })
 }
 
-/// One element: over the keys, e^(score − greatest) times the value, divided by their sum.
+/// One element.
 pub(super) fn attention(scores: Scores, inputs: &[&ExactTensor], at: &[usize]) -> LaneValue {
     let shapes: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
     let dims = AttentionDims::of(&shapes).expect("inferred before");
@@ -49,14 +50,5 @@ pub(super) fn attention(scores: Scores, inputs: &[&ExactTensor], at: &[usize]) -
         products.sum::<f64>() * scores.scale.value() + mask
     };
     let all: Vec<f64> = (0..dims.keys).map(score).collect();
-    let greatest = all.iter().fold(f64::NEG_INFINITY, |m, &x| {
-        if m.is_nan() || x.is_nan() { f64::NAN } else { m.max(x) }
-    });
-    if greatest == f64::NEG_INFINITY {
-        return LaneValue::F(0.0);
-    }
-    let total: f64 = all.iter().map(|x| (x - greatest).exp()).sum();
-    let seen = all.iter().enumerate().filter(|&(_, &x)| x != f64::NEG_INFINITY);
-    let sum: f64 = seen.map(|(key, x)| (x - greatest).exp() * element(2, key, column)).sum();
-    LaneValue::F(sum / total)
+    LaneValue::F(attended(&all, |key| element(2, key, column)))
 }

@@ -1,9 +1,10 @@
 //! The interpreter's operations along one axis: sorts, scans, softmax and norms.
 
 use super::{ExactTensor, coordinates};
-use crate::expr::Binary;
-use crate::expr::reference::{LaneValue, binary};
-use crate::ops::{Normalization, Scan, Sort, SortOrder, Sorted};
+use crate::base::dtype::Scalar;
+use crate::expr::reference::LaneValue;
+use crate::ops::{Combine, Normalization, Scan, Sort, SortOrder, Sorted};
+use crate::plan::reference::{normalized, running, sorted_positions};
 
 /// The rows along `axis`, each mapped by `of`.
 pub(super) fn rows(
@@ -27,15 +28,7 @@ pub(super) fn rows(
 /// A result of a sort along an axis.
 pub(super) fn sorted(how: Sort, part: Sorted, x: &ExactTensor) -> Vec<LaneValue> {
     let all = rows(x, how.axis, |row| {
-        let mut order: Vec<usize> = (0..row.len()).collect();
-        let key = |at: usize| {
-            let number = row[at].number();
-            (number.is_nan(), if number.is_nan() { 0.0 } else { number })
-        };
-        order.sort_by(|&a, &b| {
-            let by_number = key(a).partial_cmp(&key(b)).expect("no NaN is left");
-            if how.order == SortOrder::Descending { by_number.reverse() } else { by_number }
-        });
+        let order = sorted_positions(&numbers(row), how.order == SortOrder::Descending);
         let result = |&at: &usize| match part {
             Sorted::Values => row[at],
             Sorted::Positions => LaneValue::U(at as u32),
@@ -47,39 +40,21 @@ pub(super) fn sorted(how: Sort, part: Sorted, x: &ExactTensor) -> Vec<LaneValue>
 }
 
 /// Each element combined with all before it, from the first on.
-pub(super) fn running(op: Scan, row: &[LaneValue]) -> Vec<LaneValue> {
-    let op = match op {
-        Scan::Sum => Binary::Add,
-        Scan::Prod => Binary::Mul,
-        Scan::Max => Binary::Max,
-        Scan::Min => Binary::Min,
+pub(super) fn scanned(op: Scan, row: &[LaneValue]) -> Vec<LaneValue> {
+    let combine = match op {
+        Scan::Sum => Combine::Sum,
+        Scan::Prod => Combine::Prod,
+        Scan::Max => Combine::Max,
+        Scan::Min => Combine::Min,
     };
-    let mut so_far = None;
-    let next = |&x: &LaneValue| {
-        so_far = Some(so_far.map_or(x, |before| binary(op, before, x)));
-        so_far.unwrap_or(x)
-    };
-    row.iter().map(next).collect()
+    running(combine, row)
 }
 
 pub(super) fn row_of(op: Normalization, row: &[LaneValue]) -> Vec<LaneValue> {
-    let row: Vec<f64> = row.iter().map(|x| x.number()).collect();
-    let n = row.len() as f64;
-    // Unlike `f64::max`, NaN if any is.
-    let max = row.iter().fold(f64::NEG_INFINITY, |m, &x| if x.is_nan() || x > m { x } else { m });
-    let sum: f64 = row.iter().map(|x| (x - max).exp()).sum();
-    let mean = row.iter().sum::<f64>() / n;
-    let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
-    let square = row.iter().map(|x| x * x).sum::<f64>() / n;
-    let each = |x: f64| match op {
-        Normalization::Softmax => (x - max).exp() / sum,
-        Normalization::LogSoftmax => x - max - sum.ln(),
-        Normalization::LayerNorm(epsilon) => (x - mean) / (variance + epsilon.value()).sqrt(),
-        Normalization::RmsNorm(epsilon) => x / (square + epsilon.value()).sqrt(),
-        Normalization::L2Normalize(epsilon) => {
-            let norm = (square * n).sqrt();
-            x / if norm < epsilon.value() { epsilon.value() } else { norm }
-        }
-    };
-    row.iter().map(|&x| LaneValue::F(each(x))).collect()
+    let epsilon = op.epsilon().map_or(0.0, Scalar::value);
+    normalized(op.kind(), &numbers(row), epsilon).into_iter().map(LaneValue::F).collect()
+}
+
+fn numbers(row: &[LaneValue]) -> Vec<f64> {
+    row.iter().map(|x| x.number()).collect()
 }

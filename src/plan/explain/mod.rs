@@ -1,6 +1,7 @@
 //! A plan as text that a person understands.
 
 mod page;
+mod side_table;
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -8,11 +9,12 @@ use std::fmt::Write as _;
 use smallvec::SmallVec;
 
 use self::page::Printer;
+use self::side_table::table;
 use super::step::Step;
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
-use crate::plan::place::reason::{Chooser, table};
+use crate::plan::place::chooser::Chooser;
 use crate::plan::place::split::SideTargets;
 use crate::plan::schedule::memory::lives;
 
@@ -44,24 +46,16 @@ impl Explanation {
             Printer { plan, limits: &limits, lives: lives(plan) }.page(text);
         };
         let mut text = String::new();
-        let (plans, seconds): (Vec<&Plan>, f64) = match &placed.planned {
-            Planned::Whole(plan) => (vec![plan], plan.seconds),
-            Planned::Split(split) => {
-                (split.parts.iter().map(|part| &part.plan).collect(), split.seconds)
-            }
-        };
-        match &placed.planned {
+        let plans: Vec<&Plan> = match &placed.planned {
             Planned::Whole(plan) => {
                 head(&mut text, plan);
                 placed_by(&mut text, placed, chooser, &targets);
                 page(plan, &mut text);
+                vec![plan]
             }
             Planned::Split(split) => {
-                let _ = writeln!(
-                    text,
-                    "plan for both sides, predicted {}",
-                    crate::base::units::seconds(seconds)
-                );
+                let predicted = seconds(split.seconds);
+                let _ = writeln!(text, "plan for both sides, predicted {predicted}");
                 placed_by(&mut text, placed, chooser, &targets);
                 for part in &split.parts {
                     let _ = write!(text, "{}: ", part.phase);
@@ -69,8 +63,9 @@ impl Explanation {
                     supplies(&mut text, split, part);
                     page(&part.plan, &mut text);
                 }
+                split.parts.iter().map(|part| &part.plan).collect()
             }
-        }
+        };
         if let (Some(cpu), Some(gpu)) = (of(Backend::Cpu), of(Backend::Gpu)) {
             let chooser = chooser.unwrap_or(Chooser::Times);
             table(&mut text, placed, SideTargets { cpu, gpu }, residents, chooser);
@@ -83,7 +78,7 @@ impl Explanation {
             sides: plans.iter().flat_map(|plan| plan.steps.iter().map(|_| plan.backend)).collect(),
             dispatches: total(Plan::dispatches),
             peak_bytes: total(|plan| plan.peak_bytes),
-            predicted_seconds: seconds,
+            predicted_seconds: placed.seconds(),
             text,
         }
     }
@@ -135,36 +130,28 @@ impl fmt::Display for Explanation {
 fn head(page: &mut String, plan: &Plan) {
     let uploads = u64::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
     let downloads = u64::from(!plan.downloads.is_empty());
+    let dispatches = match plan.backend {
+        Backend::Cpu => String::new(),
+        Backend::Gpu => format!(" in {}", count(plan.dispatches(), "dispatch")),
+    };
+    let waves = match plan.waves.len() {
+        0 => String::new(),
+        waves => format!(" in {waves} waves"),
+    };
     let _ = writeln!(
         page,
         "plan for {}: {}{}, {} ({}){}, {} ({}), peak {}, predicted {}",
         plan.backend,
         count(plan.steps.len() as u64, "kernel"),
-        dispatches(plan),
+        dispatches,
         count(uploads, "upload"),
         bytes(plan.bytes_up),
-        waves(plan),
+        waves,
         count(downloads, "download"),
         bytes(plan.bytes_down),
         bytes(plan.peak_bytes),
         seconds(plan.seconds),
     );
-}
-
-/// The number of dispatches of a GPU.
-fn dispatches(plan: &Plan) -> String {
-    match plan.backend {
-        Backend::Cpu => String::new(),
-        Backend::Gpu => format!(" in {}", count(plan.dispatches(), "dispatch")),
-    }
-}
-
-/// The number of parts of the upload, if more than one.
-fn waves(plan: &Plan) -> String {
-    match plan.waves.len() {
-        0 => String::new(),
-        waves => format!(" in {waves} waves"),
-    }
 }
 
 /// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.

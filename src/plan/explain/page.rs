@@ -25,16 +25,17 @@ impl Printer<'_> {
     /// Prints the page.
     pub fn page(&self, page: &mut String) {
         let plan = self.plan;
+        let name = |value: ValueId| format!("v{}", value.0);
         self.sources(page, "upload", |home| matches!(home, Home::Upload { .. }));
         self.sources(page, "resident", |home| matches!(home, Home::Resident(_)));
         for (at, step) in plan.steps.iter().enumerate() {
             self.step(page, at, step);
         }
         if !plan.downloads.is_empty() {
-            let _ = writeln!(page, "  download {}", Self::names(&plan.downloads));
+            let _ = writeln!(page, "  download {}", list(&plan.downloads, name));
         }
         if !plan.keeps.is_empty() {
-            let _ = writeln!(page, "  keep {}", Self::names(&plan.keeps));
+            let _ = writeln!(page, "  keep {}", list(&plan.keeps, name));
         }
     }
 
@@ -66,8 +67,9 @@ impl Printer<'_> {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
         let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), step.form.kernel().name());
         let reads = step.reads();
-        let reads = if reads.is_empty() { "nothing".to_owned() } else { self.reads(&reads) };
-        let _ = writeln!(page, "     {} ← {reads}", self.list(&outputs));
+        let reads =
+            if reads.is_empty() { "nothing".to_owned() } else { list(&reads, |id| self.read(id)) };
+        let _ = writeln!(page, "     {} ← {reads}", list(&outputs, |id| self.value(id)));
         let cost = &step.cost;
         let _ = write!(
             page,
@@ -111,26 +113,15 @@ impl Printer<'_> {
         (!reused.is_empty()).then(|| reused.join(", "))
     }
 
-    fn list(&self, values: &[ValueId]) -> String {
-        values.iter().map(|&value| self.value(value)).collect::<Vec<_>>().join(", ")
-    }
-
-    fn names(values: &[ValueId]) -> String {
-        values.iter().map(|value| format!("v{}", value.0)).collect::<Vec<_>>().join(", ")
-    }
-
-    /// The values that a step reads, with type and shape if no step makes them.
-    fn reads(&self, values: &[ValueId]) -> String {
-        let name = |&id: &ValueId| {
-            let value = &self.plan.values[id.index()];
-            match value.home {
-                Home::Upload { .. } | Home::Resident(_) => {
-                    format!("v{} {}{}", id.0, value.dtype, value.shape)
-                }
-                Home::Slot(_) | Home::Kept(_) => format!("v{}", id.0),
+    /// The value that a step reads, with type and shape if no step makes it.
+    fn read(&self, id: ValueId) -> String {
+        let value = &self.plan.values[id.index()];
+        match value.home {
+            Home::Upload { .. } | Home::Resident(_) => {
+                format!("v{} {}{}", id.0, value.dtype, value.shape)
             }
-        };
-        values.iter().map(name).collect::<Vec<_>>().join(", ")
+            Home::Slot(_) | Home::Kept(_) => format!("v{}", id.0),
+        }
     }
 
     fn value(&self, id: ValueId) -> String {
@@ -138,4 +129,9 @@ impl Printer<'_> {
         let size = bytes(value.bytes(self.limits));
         format!("v{} {}{} ({size})", id.0, value.dtype, value.shape)
     }
+}
+
+/// The texts that `of` gives for the values.
+fn list(values: &[ValueId], of: impl Fn(ValueId) -> String) -> String {
+    values.iter().map(|&value| of(value)).collect::<Vec<_>>().join(", ")
 }

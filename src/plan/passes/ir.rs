@@ -6,7 +6,7 @@ use slotmap::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::shape::Move;
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Op, Type};
 
 /// A node by position in [`Ir::nodes`].
@@ -32,33 +32,19 @@ pub(crate) struct IrNode {
 impl Ir {
     /// The nodes of `graph` that its outputs need: the pass *prune*.
     pub fn prune(graph: &Graph) -> Self {
-        let outputs = graph.outputs();
-        let mut live = SecondaryMap::new();
-        for &id in outputs.iter().chain(&graph.keeps) {
-            live.insert(id, ());
-        }
-        for (id, node) in graph.iter().rev() {
-            if live.contains_key(id) {
-                for &input in &node.inputs {
-                    live.insert(input, ());
-                }
-            }
-        }
-        let mut ir = Self::default();
         let mut at = SecondaryMap::new();
-        for (id, node) in graph.iter().filter(|&(id, _)| live.contains_key(id)) {
-            at.insert(id, ir.nodes.len());
-            ir.nodes.push(IrNode {
-                op: node.op.clone(),
-                inputs: node.inputs.iter().map(|&input| at[input]).collect(),
-                ty: node.ty.clone(),
-                place: node.place,
-                node: id,
-            });
+        let mut ir = Self::default();
+        for (id, node) in graph.iter() {
+            let &Node { ref op, ref inputs, ref ty, place, .. } = node;
+            let inputs = inputs.iter().map(|&input| at[input]).collect();
+            at.insert(
+                id,
+                ir.push(IrNode { op: op.clone(), inputs, ty: ty.clone(), place, node: id }),
+            );
         }
-        ir.downloads = outputs.iter().map(|&id| at[id]).collect();
+        ir.downloads = graph.outputs().into_iter().map(|id| at[id]).collect();
         ir.keeps = graph.keeps.iter().map(|&id| at[id]).collect();
-        ir
+        ir.swept()
     }
 
     /// The positions whose values leave the run.
@@ -100,22 +86,19 @@ impl Ir {
 
     /// With the two results of each sort next to each other, so that one kernel can make both.
     pub fn with_pairs_joined(mut self) -> Self {
-        let mut order: Vec<Ix> = Vec::with_capacity(self.nodes.len());
-        let mut at = vec![usize::MAX; self.nodes.len()];
-        let place = |ix: Ix, order: &mut Vec<Ix>, at: &mut Vec<usize>| {
-            at[ix] = order.len();
-            order.push(ix);
-        };
-        for ix in 0..self.nodes.len() {
-            if at[ix] == usize::MAX {
-                place(ix, &mut order, &mut at);
-                let sorts = matches!(self.nodes[ix].op, Op::Sort { .. });
-                let mut later = ix + 1..if sorts { self.nodes.len() } else { 0 };
-                if let Some(pair) = later.find(|&later| self.is_pair(ix, later)) {
-                    place(pair, &mut order, &mut at);
-                }
+        let count = self.nodes.len();
+        let mut order: Vec<Ix> = Vec::with_capacity(count);
+        for ix in 0..count {
+            let sorts = matches!(self.nodes[ix].op, Op::Sort { .. });
+            if sorts && order.contains(&ix) {
+                continue;
             }
+            order.push(ix);
+            let mut later = ix + 1..if sorts { count } else { 0 };
+            order.extend(later.find(|&later| self.is_pair(ix, later)));
         }
+        let mut at = vec![0; count];
+        order.iter().enumerate().for_each(|(to, &ix)| at[ix] = to);
         self.nodes = order.iter().map(|&ix| self.nodes[ix].clone()).collect();
         self.renumber(&at);
         self

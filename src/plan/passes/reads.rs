@@ -92,14 +92,8 @@ pub(crate) fn expr_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<(Ix, Path)> {
 
 /// A slice as large as `shape` that starts at `start` of each axis, perhaps outside.
 fn window(shape: &Shape, start: impl Fn(usize) -> i64) -> Move {
-    Move::Slice(
-        shape
-            .dims()
-            .iter()
-            .enumerate()
-            .map(|(axis, &count)| Range { start: start(axis), step: 1, count })
-            .collect(),
-    )
+    let range = |(axis, &count): (usize, &usize)| Range { start: start(axis), step: 1, count };
+    Move::Slice(shape.dims().iter().enumerate().map(range).collect())
 }
 
 /// The shape of the space that a mapping kernel for `ix` iterates over. A reshape that is carried
@@ -141,32 +135,26 @@ pub(crate) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
             });
             reads.collect()
         }
-        Op::Own(_) => {
-            let mut reads: Vec<Read> = Vec::new();
-            for (base, path) in (0..node.inputs.len()).map(input) {
-                let read = Read { base, path, space: Space::Whole };
-                if !reads.contains(&read) {
-                    reads.push(read);
-                }
-            }
-            reads
-        }
-        Op::Move { to: Move::Reshape(_), .. } => {
-            let (base, path) = input(0);
-            vec![Read { base, path, space: Space::Main }]
-        }
+        Op::Own(_) => distinct((0..node.inputs.len()).map(input), Space::Whole),
+        Op::Move { to: Move::Reshape(_), .. } => distinct([input(0)], Space::Main),
         _ => {
-            let mut reads: Vec<Read> = Vec::new();
-            for (base, path) in expr_reads(ir, views, ix) {
-                let read = Read { base, path, space: Space::Main };
-                if !reads.contains(&read) {
-                    reads.push(read);
-                }
-            }
+            let mut reads = distinct(expr_reads(ir, views, ix), Space::Main);
             reads.extend(table_read(views, node));
             reads
         }
     }
+}
+
+/// The reads of these values in `space`, each once.
+fn distinct(values: impl IntoIterator<Item = (Ix, Path)>, space: Space) -> Vec<Read> {
+    let mut reads: Vec<Read> = Vec::new();
+    for (base, path) in values {
+        let read = Read { base, path, space };
+        if !reads.contains(&read) {
+            reads.push(read);
+        }
+    }
+    reads
 }
 
 /// The table that a look-up reads.

@@ -37,13 +37,13 @@ fn product(out: &mut Ir, node: &IrNode) -> Ix {
     // A scale for each matrix, or one where a vector is multiplied.
     let matrices = [x, w].iter().all(|&side| maker.shape(side).rank() >= 2);
     let [s, t] = [x, w].map(|side| maker.scale(side, matrices));
-    let inputs = [(x, s), (w, t)].map(|(side, s)| maker.binary(Elementwise::Mul, side, s));
+    let inputs = [(x, s), (w, t)].map(|(side, s)| maker.elementwise(Elementwise::Mul, &[side, s]));
     let inner = maker.out.push(IrNode { inputs: inputs[..].into(), ..node.clone() });
     let shape = if matrices { single(&node.ty.shape) } else { Shape::new(&[]) };
     let [larger, smaller] = [Elementwise::Max, Elementwise::Min]
         .map(|op| maker.node(Op::Elementwise(op, smallvec![]), smallvec![s, t], shape.clone()));
-    let y = maker.binary(Elementwise::Div, inner, larger);
-    maker.binary(Elementwise::Div, y, smaller)
+    let y = maker.elementwise(Elementwise::Div, &[inner, larger]);
+    maker.elementwise(Elementwise::Div, &[y, smaller])
 }
 
 /// The shape with one row and one column.
@@ -79,15 +79,10 @@ impl Maker<'_> {
         self.out.nodes[ix].ty.shape.clone()
     }
 
-    fn unary(&mut self, op: Elementwise, x: Ix) -> Ix {
-        let shape = self.shape(x);
-        self.node(Op::Elementwise(op, smallvec![]), smallvec![x], shape)
-    }
-
-    /// A node of the shape of `x`, which `y` is broadcast to.
-    fn binary(&mut self, op: Elementwise, x: Ix, y: Ix) -> Ix {
-        let shape = self.shape(x);
-        self.node(Op::Elementwise(op, smallvec![]), smallvec![x, y], shape)
+    /// A node of the shape of its first input, to which a second is broadcast.
+    fn elementwise(&mut self, op: Elementwise, inputs: &[Ix]) -> Ix {
+        let shape = self.shape(inputs[0]);
+        self.node(Op::Elementwise(op, smallvec![]), inputs.into(), shape)
     }
 
     fn full(&mut self, value: f64) -> Ix {
@@ -97,20 +92,20 @@ impl Maker<'_> {
     /// The power of two that brings the elements of `x` to [`LARGEST`] at most: one for each matrix, or a scalar.
     fn scale(&mut self, x: Ix, matrices: bool) -> Ix {
         let shape = self.shape(x);
-        let sizes = self.unary(Elementwise::Abs, x);
+        let sizes = self.elementwise(Elementwise::Abs, &[x]);
         let first = if matrices { shape.rank() - 2 } else { 0 };
         let axes = (first..shape.rank()).collect();
         let op = Op::Reduce { op: Reduction::Max, axes, keep: matrices };
         let shape = if matrices { single(&shape) } else { Shape::new(&[]) };
         let largest = self.node(op, smallvec![sizes], shape.clone());
         let least = self.full(LEAST);
-        let largest = self.binary(Elementwise::Max, largest, least);
-        let power = self.unary(Elementwise::FloorPow2, largest);
+        let largest = self.elementwise(Elementwise::Max, &[largest, least]);
+        let power = self.elementwise(Elementwise::FloorPow2, &[largest]);
         let near = Scalar::new(DType::F32, 2.0 / LARGEST);
         let scaled = Op::Elementwise(Elementwise::Scale, smallvec![near]);
         let inverse = self.node(scaled, smallvec![power], shape);
         // One chain, so that the number itself is what the reduction leaves.
-        self.unary(Elementwise::Recip, inverse)
+        self.elementwise(Elementwise::Recip, &[inverse])
     }
 }
 

@@ -65,13 +65,9 @@ impl Pass<'_> {
             }
             let mut ty = node.ty.clone();
             let joined = part.iter().map(|&ix| self.shape(ix)[axis]).sum();
-            ty.shape = ty
-                .shape
-                .dims()
-                .iter()
-                .enumerate()
-                .map(|(a, &d)| if a == axis { joined } else { d })
-                .collect();
+            let whole = &node.ty.shape;
+            let dim = |at| if at == axis { joined } else { whole[at] };
+            ty.shape = (0..whole.rank()).map(dim).collect();
             let part = IrNode { inputs: part.into(), ty, ..node.clone() };
             let ix = self.add(part, max_reads);
             node.inputs.push(ix);

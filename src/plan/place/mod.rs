@@ -1,15 +1,16 @@
 //! The pass *place*: on which side a graph runs.
 
 pub(super) mod assign;
+pub(super) mod chooser;
 pub(super) mod placed;
-pub(super) mod reason;
+pub(super) mod routes;
 pub(super) mod rule;
 pub(super) mod split;
 
 use smallvec::SmallVec;
 
 use self::placed::{Placed, Planned};
-use self::placed::{Routes, TimedRoute, near, weighted};
+use self::routes::{Routes, TimedRoute, near, weighted};
 use self::rule::Rule;
 use self::split::{SideTargets, Split, split};
 use super::pipeline::plan;
@@ -207,7 +208,7 @@ impl Asked<'_> {
 pub(super) mod tests {
     use std::sync::Arc;
 
-    use self::placed::GPU_MARGIN;
+    use self::routes::GPU_MARGIN;
     use super::*;
     use crate::batch::GpuCommandBatch;
     use crate::cost::{Curve, DeviceProfile, Limits};
@@ -238,7 +239,16 @@ pub(super) mod tests {
         targets: &[Target],
         placement: Placement,
     ) -> Backend {
-        place(&batch.recorded().graph, targets, &placement, None, &[], None).unwrap().sides[0].0
+        placed(batch, targets, placement, None).unwrap().sides[0].0
+    }
+
+    fn placed(
+        batch: &GpuCommandBatch,
+        targets: &[Target],
+        placement: Placement,
+        room: Option<u64>,
+    ) -> Result<Placed, PlanError> {
+        place(&batch.recorded().graph, targets, &placement, None, &[], room)
     }
 
     #[test]
@@ -250,9 +260,7 @@ pub(super) mod tests {
         let [below, above] = [0.95, 1.05].map(|times| targets(times * GPU_MARGIN, 1.0));
         assert_eq!(side(&batch, &below, Placement::Auto), Backend::Cpu);
         assert_eq!(side(&batch, &above, Placement::Auto), Backend::Gpu);
-        let placed =
-            place(&batch.recorded().graph, &targets(2.0, 1.0), &Placement::Auto, None, &[], None)
-                .unwrap();
+        let placed = placed(&batch, &targets(2.0, 1.0), Placement::Auto, None).unwrap();
         let sides = placed.sides.iter().map(|(side, time)| (*side, time.total()));
         assert_eq!(sides.collect::<Vec<_>>(), [(Backend::Gpu, 1.0), (Backend::Cpu, 2.0)]);
     }
@@ -263,9 +271,7 @@ pub(super) mod tests {
         let targets = targets(1.0, 2.0);
         assert_eq!(side(&batch, &targets, Placement::Gpu), Backend::Gpu);
         assert_eq!(side(&batch, &targets, Placement::Cpu), Backend::Cpu);
-        let missed =
-            place(&batch.recorded().graph, &targets[..1], &Placement::Gpu, None, &[], None)
-                .unwrap_err();
+        let missed = placed(&batch, &targets[..1], Placement::Gpu, None).unwrap_err();
         assert!(matches!(missed, PlanError::NoSuchSide { side: Backend::Gpu, .. }));
         let only = &targets[..1];
         assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");
@@ -284,7 +290,7 @@ pub(super) mod tests {
         let alone = batch(crate::Wgsl::new(source).groups([1, 1, 1]));
         for rule in [Placement::Auto, Placement::Threshold(100), Placement::Complexity] {
             assert_eq!(side(&alone, &targets, rule), Backend::Gpu);
-            let missed = place(&alone.recorded().graph, &targets[..1], &rule, None, &[], None);
+            let missed = placed(&alone, &targets[..1], rule, None);
             assert!(matches!(missed, Err(PlanError::GpuOnly { .. })), "{rule}");
         }
         let either =
@@ -299,8 +305,7 @@ pub(super) mod tests {
         placement: Placement,
         room: u64,
     ) -> (Backend, Option<Backend>) {
-        let placed =
-            place(&batch.recorded().graph, targets, &placement, None, &[], Some(room)).unwrap();
+        let placed = placed(batch, targets, placement, Some(room)).unwrap();
         (placed.sides[0].0, placed.too_small)
     }
 
@@ -331,12 +336,11 @@ pub(super) mod tests {
         let mut targets = targets(1.0, 1.0);
         targets[1].limits.binding_bytes = 3999;
         for placement in [Placement::Auto, Placement::Threshold(1)] {
-            let placed =
-                place(&batch.recorded().graph, &targets, &placement, None, &[], None).unwrap();
+            let placed = placed(&batch, &targets, placement, None).unwrap();
             let side = (placed.sides[0].0, placed.too_small);
             assert_eq!(side, (Backend::Cpu, Some(Backend::Gpu)), "{placement}");
         }
-        let named = place(&batch.recorded().graph, &targets, &Placement::Gpu, None, &[], None);
+        let named = placed(&batch, &targets, Placement::Gpu, None);
         assert!(matches!(named, Err(PlanError::TooLarge { .. })));
     }
 
@@ -358,9 +362,7 @@ pub(super) mod tests {
         let h = batch.matmul(x, x);
         batch.softmax(h, 1);
         let targets = divided();
-        let placed = |room| {
-            place(&batch.recorded().graph, &targets, &Placement::Auto, None, &[], room).unwrap()
-        };
+        let placed = |room| placed(&batch, &targets, Placement::Auto, room).unwrap();
         let split = placed(None);
         assert!(matches!(split.planned, Planned::Split(_)), "{split:?}");
         assert_eq!(placed(Some(split.held_bytes())).planned, split.planned);

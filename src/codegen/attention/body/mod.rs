@@ -2,12 +2,14 @@
 //! of these every eighth four of keys and of columns.
 
 mod products;
+mod tile;
 mod weights;
 
-use self::products::SwappedTile;
-use super::{Attention, LEAST};
+use self::tile::SwappedTile;
+use super::collapsed::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::LANES;
+use crate::codegen::kernel::template::{Holes, holes};
 use crate::plan::AttentionSchedule;
 
 const CHUNK: usize = AttentionSchedule::CHUNK;
@@ -21,25 +23,17 @@ pub(super) struct TileKernel<'a> {
 
 impl TileKernel<'_> {
     /// The texts of the template's holes.
-    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
+    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Holes {
         let AttentionSchedule { rows, keys, columns, .. } = self.schedule();
         let (fetch_scores, put_scores) = self.bring_scores();
-        vec![
-            ("x_quads", (CHUNK * rows / 4).to_string()),
-            ("w_quads", (CHUNK * keys.max(columns) / 4).to_string()),
-            ("width", kernel.size(self.attention.form.width)),
-            ("state", self.state()),
-            ("scores", self.scores()),
-            ("fetch_scores", fetch_scores),
-            ("put_scores", put_scores),
-            ("multiply_scores", self.multiply_scores()),
-            ("hide", self.hide(kernel)),
-            ("greatest", self.greatest()),
-            ("weights", self.weights()),
-            ("add_values", self.add_values()),
-            ("totals", self.totals()),
-            ("stores", self.stores()),
-        ]
+        holes! {
+            x_quads: CHUNK * rows / 4, w_quads: CHUNK * keys.max(columns) / 4,
+            width: kernel.size(self.attention.form.width), state: self.state(),
+            scores: self.scores(), fetch_scores, put_scores,
+            multiply_scores: self.multiply_scores(), hide: self.hide(kernel),
+            greatest: self.greatest(), weights: self.weights(), add_values: self.add_values(),
+            totals: self.totals(), stores: self.stores(),
+        }
     }
 
     fn schedule(&self) -> AttentionSchedule {

@@ -1,36 +1,11 @@
 //! The products of an attention: operands are brought to workgroup memory a chunk at a time, and multiplied there.
 
+use super::tile::SwappedTile;
 use super::{ACROSS, CHUNK, TileKernel};
 use crate::codegen::attention::rounds::{guarded, rounds};
 use crate::codegen::kernel::lanes::LANES;
 use crate::codegen::kernel::template::indent;
 use crate::plan::AttentionSchedule;
-
-/// A tile in workgroup memory. `pitch` is the fours from one element of the chunk to the next. Fours change places by
-/// `swap`, so that the writes of a thread along the chunk are spread over the banks.
-#[derive(Clone, Copy)]
-pub(super) struct SwappedTile {
-    name: &'static str,
-    pub(super) pitch: usize,
-    swap: usize,
-}
-
-impl SwappedTile {
-    pub(super) fn new(name: &'static str, size: usize) -> Self {
-        let pitch = size / 4;
-        Self { name, pitch, swap: pitch.min(8) - 1 }
-    }
-
-    /// The text of the four `quad` at element `4 * four + lane` of the chunk.
-    fn at(&self, four: &str, lane: usize, quad: &str) -> String {
-        let Self { name, pitch, swap } = self;
-        let quad = match swap {
-            0 => quad.to_string(),
-            _ => format!("({quad} ^ ({four} & {swap}u))"),
-        };
-        format!("{name}[{four} * {}u + {}u + {quad}]", 4 * pitch, lane * pitch)
-    }
-}
 
 impl TileKernel<'_> {
     /// Statements that read the chunk of queries and keys at `e`, and those that put it into workgroup memory.

@@ -4,9 +4,10 @@
 mod staging;
 mod weights;
 
-use super::{Attention, LEAST};
+use super::collapsed::{Attention, LEAST};
 use crate::codegen::attention::rounds::{guarded, rounds, shuffled};
 use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::template::{Holes, holes};
 use crate::cost::MatrixUnits;
 use crate::plan::{AttentionSchedule, UnitTile};
 
@@ -20,32 +21,20 @@ pub(super) struct Squares<'a> {
 
 impl Squares<'_> {
     /// The texts of the template's holes.
-    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
+    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Holes {
         let keys = self.schedule().keys;
-        let brought = self.bring(kernel);
-        let numbers = [
-            ("subgroup", self.units.subgroup as usize),
-            ("lanes", self.lanes()),
-            ("pitch", self.pitch(keys)),
-            ("square_fours", self.side() * self.pitch(keys)),
-            ("score_fours", self.subgroups() * self.side() * self.pitch(keys)),
-            ("k_fours", keys * self.pitch(self.width())),
-            ("v_fours", keys * self.pitch(self.schedule().columns)),
-        ];
-        let texts = [
-            ("queries", self.queries()),
-            ("state", self.state()),
-            ("places", brought.places),
-            ("fetch", brought.fetch),
-            ("put", brought.put),
-            ("scores", self.scores()),
-            ("scale", self.scale(kernel)),
-            ("weights", self.weights(kernel)),
-            ("shrink", self.shrink(kernel)),
-            ("add_values", self.add_values()),
-            ("stores", self.stores()),
-        ];
-        numbers.map(|(name, number)| (name, number.to_string())).into_iter().chain(texts).collect()
+        let mut holes = self.bring(kernel);
+        holes.extend(holes! {
+            subgroup: self.units.subgroup, lanes: self.lanes(), pitch: self.pitch(keys),
+            square_fours: self.side() * self.pitch(keys),
+            score_fours: self.subgroups() * self.side() * self.pitch(keys),
+            k_fours: keys * self.pitch(self.width()),
+            v_fours: keys * self.pitch(self.schedule().columns), queries: self.queries(),
+            state: self.state(), scores: self.scores(), scale: self.scale(kernel),
+            weights: self.weights(kernel), shrink: self.shrink(kernel),
+            add_values: self.add_values(), stores: self.stores(),
+        });
+        holes
     }
 
     fn schedule(&self) -> AttentionSchedule {
@@ -141,8 +130,7 @@ impl Squares<'_> {
 
     /// Statements that add up the scores of a tile.
     fn scores(&self) -> String {
-        let (pitch, side) = (self.pitch(self.width()), self.side());
-        let (ty, zero) = (self.ty("f16", 'B'), self.ty("f32", 'C'));
+        let (pitch, side, zero) = (self.pitch(self.width()), self.side(), self.ty("f32", 'C'));
         let mut text = String::new();
         for n in self.squares(self.schedule().keys) {
             for r in self.blocks() {
@@ -150,11 +138,9 @@ impl Squares<'_> {
             }
             for e in self.squares(self.width()) {
                 let at = n * side * pitch + e * side / 4;
-                text += &format!("{{\n    let k = coopLoad<{ty}>(&k_tile[{at}u], {pitch}u);\n");
-                for r in self.blocks() {
-                    text += &format!("    s{r}_{n} = coopMultiplyAdd(q{r}_{e}, k, s{r}_{n});\n");
-                }
-                text.push_str("}\n");
+                text += &self.add_products("k", "coopLoad", [at, pitch], |r| {
+                    [format!("s{r}_{n}"), format!("q{r}_{e}")]
+                });
             }
         }
         text
@@ -163,19 +149,35 @@ impl Squares<'_> {
     /// Statements that add the weighted values of a tile.
     fn add_values(&self) -> String {
         let AttentionSchedule { keys, columns, .. } = self.schedule();
-        let (pitch, side, ty) = (self.pitch(columns), self.side(), self.ty("f16", 'B'));
+        let (pitch, side) = (self.pitch(columns), self.side());
         let mut text = String::new();
         for n in self.squares(keys) {
             for d in self.squares(columns) {
                 let at = n * side * pitch + d * side / 4;
-                text += &format!("{{\n    let v = coopLoadT<{ty}>(&v_tile[{at}u], {pitch}u);\n");
-                for r in self.blocks() {
-                    text += &format!("    o{r}_{d} = coopMultiplyAdd(p{r}_{n}, v, o{r}_{d});\n");
-                }
-                text.push_str("}\n");
+                text += &self.add_products("v", "coopLoadT", [at, pitch], |r| {
+                    [format!("o{r}_{d}"), format!("p{r}_{n}")]
+                });
             }
         }
         text
+    }
+
+    /// Statements that add the products of the square at `at` of a tile and those of the rows: `of` names the sum and the
+    /// left square of each block.
+    fn add_products(
+        &self,
+        tile: &str,
+        load: &str,
+        [at, pitch]: [usize; 2],
+        of: impl Fn(usize) -> [String; 2],
+    ) -> String {
+        let ty = self.ty("f16", 'B');
+        let mut text =
+            format!("{{\n    let {tile} = {load}<{ty}>(&{tile}_tile[{at}u], {pitch}u);\n");
+        for [sum, left] in self.blocks().map(of) {
+            text += &format!("    {sum} = coopMultiplyAdd({left}, {tile}, {sum});\n");
+        }
+        text + "}\n"
     }
 
     fn stores(&self) -> String {

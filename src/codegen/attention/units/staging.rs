@@ -3,16 +3,7 @@
 use super::Squares;
 use crate::codegen::attention::rounds::{guarded, rounds};
 use crate::codegen::kernel::Kernel;
-
-/// The texts that bring keys and values.
-pub(super) struct StagingTexts {
-    /// Finds the thread's places in the tiles, and declares variables for the elements there.
-    pub places: String,
-    /// Reads the tiles at `next_key`.
-    pub fetch: String,
-    /// Puts the loaded elements into workgroup memory.
-    pub put: String,
-}
+use crate::codegen::kernel::template::{Holes, holes};
 
 /// Keys or values, as a tile in workgroup memory.
 struct Side {
@@ -27,7 +18,9 @@ struct Side {
 }
 
 impl Squares<'_> {
-    pub(super) fn bring(&self, kernel: &mut Kernel<'_>) -> StagingTexts {
+    /// The holes that bring keys and values: `places` finds the thread's in the tiles, and declares variables for the
+    /// elements there, `fetch` reads the tiles at `next_key`, and `put` puts the elements into workgroup memory.
+    pub(super) fn bring(&self, kernel: &mut Kernel<'_>) -> Holes {
         let sides = self.sides(kernel);
         let (mut fetch, mut put) = (String::new(), String::new());
         for side in &sides {
@@ -48,7 +41,7 @@ impl Squares<'_> {
                 put += &guarded(line, guard.as_deref());
             }
         }
-        StagingTexts { places: self.places(kernel, &sides), fetch, put }
+        holes! { places: self.places(kernel, &sides), fetch, put }
     }
 
     /// The keys and the values.

@@ -1,8 +1,7 @@
 //! The weights of scores, and the sums that are relative to the greatest score.
 
 use super::Squares;
-use crate::codegen::attention::rounds::Hidden;
-use crate::codegen::attention::rounds::{guarded, shuffled};
+use crate::codegen::attention::rounds::{Hidden, guarded, shuffled};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::template::indent;
 

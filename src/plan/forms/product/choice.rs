@@ -23,7 +23,7 @@ pub(super) fn schedule(
     let mut best = ProductSchedule::default();
     let mut least = f64::INFINITY;
     let candidates = candidates(precision, limits, size.windows);
-    for candidate in candidates.iter().map(|candidate| candidate.as_measured(profile)) {
+    for candidate in candidates.iter().map(|candidate| candidate.as_measured(target)) {
         let mut parts = 1;
         while parts <= MOST_PARTS {
             let schedule = ProductSchedule {
@@ -55,7 +55,7 @@ pub(super) fn measured_seconds(
         return None;
     }
     let cores = profile.cores as usize;
-    Some(candidate.as_measured(profile).seconds(size, schedule.parts, cores))
+    Some(candidate.as_measured(target).seconds(size, schedule.parts, cores))
 }
 
 /// At most `parts` of k, each of at least `unit`·8, none of them empty.
@@ -88,8 +88,9 @@ mod tests {
     use crate::cost::{Backend, DeviceProfile, Limits, MatrixUnits};
     #[cfg(feature = "gpu")]
     use crate::cost::{TileKind, TileRate};
+    use crate::plan::forms::product::schedule::Tile;
     #[cfg(feature = "gpu")]
-    use crate::plan::forms::product::{KnownTile, Tile, known_tiles};
+    use crate::plan::forms::product::tile::{KnownTile, known_tiles};
 
     fn target(limits: Limits) -> Target {
         let profile = Arc::new(DeviceProfile::typical(16));
@@ -151,17 +152,25 @@ mod tests {
     }
 
     #[test]
-    fn little_workgroup_memory_means_scalar_units() {
+    fn tiles_fit_the_memory_of_workgroups() {
         let units = Some(MatrixUnits { side: 16, subgroup: 32 });
-        let limits = Limits { units, workgroup_bytes: 16_384, ..Limits::webgpu() };
-        let target = target(limits);
-        let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096, windows: false };
-        for precision in [Precision::Half, Precision::Split] {
-            let ProductSchedule { layout, .. } = schedule(&size, precision, &target);
-            match layout {
-                ProductLayout::Units(tile) => assert!(tile.workgroup_bytes() <= 16_384),
-                ProductLayout::Tiles(_) => {}
-                ProductLayout::Strips(_) => panic!("{size:?} has many rows"),
+        for workgroup_bytes in [2_000, 8_192, 16_384, 32_768, 49_152] {
+            let limits = Limits { units, workgroup_bytes, ..Limits::webgpu() };
+            let target = target(limits);
+            for windows in [false, true] {
+                let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096, windows };
+                for precision in [Precision::Exact, Precision::Half, Precision::Split] {
+                    let ProductSchedule { layout, .. } = schedule(&size, precision, &target);
+                    let bytes = match layout {
+                        ProductLayout::Units(tile) => tile.workgroup_bytes() as usize,
+                        // A quad of padding for each element of k.
+                        ProductLayout::Tiles(Tile { bm, bn, bk, stages, .. }) => {
+                            stages * bk * (bm + bn + 4) * 4
+                        }
+                        ProductLayout::Strips(_) => panic!("{size:?} has many rows"),
+                    };
+                    assert!(bytes <= workgroup_bytes as usize, "{layout:?}: {bytes}");
+                }
             }
         }
     }
@@ -171,7 +180,7 @@ mod tests {
     fn measured(rate: impl Fn(&KnownTile) -> f64) -> Target {
         let limits = Limits::webgpu();
         let side = |side: usize| side as u32;
-        let tiles = known_tiles().map(|tile| TileRate {
+        let tiles = known_tiles(&limits).into_iter().map(|tile| TileRate {
             kind: TileKind::Scalar,
             bm: side(tile.bm),
             bn: side(tile.bn),
@@ -188,13 +197,13 @@ mod tests {
     #[test]
     fn the_tile_that_was_measured_to_be_fastest_is_taken() {
         let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096, windows: false };
-        for favourite in known_tiles() {
+        for favourite in known_tiles(&Limits::webgpu()) {
             let target = measured(|tile| if tile.bm == favourite.bm { 100.0 } else { 1.0 });
             let schedule = schedule(&size, Precision::Exact, &target);
-            let ProductLayout::Tiles(Tile { bm, .. }) = schedule.layout else {
+            let ProductLayout::Tiles(tile) = schedule.layout else {
                 panic!("{schedule:?} is for many rows")
             };
-            assert_eq!(bm, favourite.bm);
+            assert_eq!(tile.bm, favourite.bm);
             let seconds = measured_seconds(&size, &schedule, &target);
             // 2·4096³ flops by 128 cores.
             let least = 2.0 * 4096_f64.powi(3) / (128.0 * 100e9);

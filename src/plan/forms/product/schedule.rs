@@ -24,7 +24,7 @@ pub(crate) struct ProductSchedule {
 
 impl Default for ProductSchedule {
     fn default() -> Self {
-        let tile = Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 };
+        let tile = Tile::fitting([64, 64, 16, 4, 4], Tile::LEAST_BYTES);
         Self { layout: ProductLayout::Tiles(tile), parts: 1 }
     }
 }
@@ -40,7 +40,7 @@ pub(crate) enum ProductLayout {
     Units(UnitTile),
 }
 
-/// `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the result a thread. All but `tm` are
+/// `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the result a thread. All are
 /// multiples of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tile {
@@ -49,6 +49,41 @@ pub(crate) struct Tile {
     pub bk: usize,
     pub tm: usize,
     pub tn: usize,
+    /// Tiles of each operand in workgroup memory: with two, one is filled while the other is multiplied.
+    pub stages: usize,
+}
+
+impl Tile {
+    /// Workgroup memory that every GPU has.
+    pub const LEAST_BYTES: usize = 16_384;
+
+    /// The tile of these sides for `bytes` of workgroup memory: with one stage where two are too much, then with less
+    /// of k, then with smaller sides.
+    pub const fn fitting([bm, bn, bk, tm, tn]: [usize; 5], bytes: usize) -> Self {
+        let mut tile = Self { bm, bn, bk, tm, tn, stages: 1 };
+        while tile.stage_bytes() > bytes && tile.bk > 4 {
+            tile.bk = (tile.bk / 2).next_multiple_of(4);
+        }
+        while tile.stage_bytes() > bytes && tile.bm > tm && tile.bn > tn {
+            tile.bm /= 2;
+            tile.bn /= 2;
+        }
+        if 2 * tile.stage_bytes() <= bytes {
+            tile.stages = 2;
+        }
+        tile
+    }
+
+    /// Quads of each operand from one element of k to the next. A quad of padding spreads the writes of one thread
+    /// along k over the banks.
+    pub const fn pitches(&self) -> [usize; 2] {
+        [self.bm.div_ceil(4) + 1, self.bn.div_ceil(4)]
+    }
+
+    const fn stage_bytes(&self) -> usize {
+        let [x, w] = self.pitches();
+        (x + w) * self.bk * 16
+    }
 }
 
 /// `rows` of the result (all there are), and `quads` fours of columns a workgroup, whose threads in `slices`

@@ -5,16 +5,17 @@ use crate::cost::{
     DeviceProfile, Limits, MatrixUnits, REFERENCE_BANDWIDTH, REFERENCE_DISPATCH, TileKind, TileRate,
 };
 use crate::ops::Precision;
+use crate::plan::Target;
 
-/// A tile that the model knows.
-#[derive(Clone, Copy)]
-pub(super) struct Candidate {
+/// A tile that the model knows, and its typical rates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownTile {
     pub layout: ProductLayout,
-    bm: usize,
-    bn: usize,
+    pub bm: usize,
+    pub bn: usize,
     pub bk: usize,
     /// Workgroups that share a core.
-    together: usize,
+    pub together: usize,
     /// Multiplications and additions of a full core, in 1e9 a second.
     rate: f64,
     /// Microseconds that a workgroup takes for one step along k, alone on a core.
@@ -28,29 +29,9 @@ pub(super) struct Candidate {
 /// The far step of the reference card (H200, fitted to products of 64 rows), which [`proportions`] scales to 0.8 there.
 const FAR_STEP: f64 = 1.0;
 
-/// A tile of scalar units, for calibration.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KnownTile {
-    pub layout: ProductLayout,
-    pub bm: usize,
-    pub bn: usize,
-    pub bk: usize,
-    /// Workgroups that share a core.
-    pub together: usize,
-}
-
-/// The tiles of scalar units that the model chooses from. To compile and measure those of matrix units takes as long
-/// again.
-pub(crate) fn known_tiles() -> impl Iterator<Item = KnownTile> {
-    scalar().into_iter().map(|candidate| {
-        let Candidate { layout, bm, bn, bk, together, .. } = candidate;
-        KnownTile { layout, bm, bn, bk, together }
-    })
-}
-
 /// The tiles of a precision that the target has units and memory for, of windows where the right operand is one of
 /// them.
-pub(super) fn candidates(precision: Precision, limits: &Limits, windows: bool) -> Vec<Candidate> {
+pub(super) fn candidates(precision: Precision, limits: &Limits, windows: bool) -> Vec<KnownTile> {
     let on_units = match (precision, limits.units) {
         (Precision::Exact, _) | (_, None) => Vec::new(),
         (Precision::Half, Some(units)) => fitting(whole(units), limits),
@@ -58,12 +39,12 @@ pub(super) fn candidates(precision: Precision, limits: &Limits, windows: bool) -
     };
     match on_units.is_empty() {
         false => on_units,
-        true if windows => over_windows(),
-        true => scalar(),
+        true if windows => over_windows(limits),
+        true => known_tiles(limits),
     }
 }
 
-impl Candidate {
+impl KnownTile {
     fn kind(&self) -> TileKind {
         match self.layout {
             ProductLayout::Units(UnitTile { split: true, .. }) => TileKind::Split,
@@ -81,8 +62,8 @@ impl Candidate {
     }
 
     /// With the rates that were measured on the target, if they were. If others were, with its own in proportion.
-    pub fn as_measured(&self, profile: &DeviceProfile) -> Self {
-        let [rate, step] = proportions(profile);
+    pub fn as_measured(&self, Target { limits, profile, .. }: &Target) -> Self {
+        let [rate, step] = proportions(profile, limits);
         let far_step = self.far_step * step;
         let [rate, step] = match self.measured(profile) {
             Some(tile) => [tile.rate / 1e9, tile.step * 1e6],
@@ -132,9 +113,9 @@ impl Candidate {
 }
 
 /// Rates and steps measured on the target over those of the model, in the geometric mean; 1 if none were measured.
-fn proportions(profile: &DeviceProfile) -> [f64; 2] {
+fn proportions(profile: &DeviceProfile, limits: &Limits) -> [f64; 2] {
     let (mut logarithms, mut count) = ([0.0; 2], 0.0_f64);
-    for candidate in scalar() {
+    for candidate in known_tiles(limits) {
         if let Some(tile) = candidate.measured(profile) {
             logarithms[0] += (tile.rate / 1e9 / candidate.rate).ln();
             logarithms[1] += (tile.step * 1e6 / candidate.step).ln();
@@ -144,73 +125,84 @@ fn proportions(profile: &DeviceProfile) -> [f64; 2] {
     logarithms.map(|sum| (sum / count.max(1.0)).exp())
 }
 
-fn scalar_tile(tile: [usize; 5], together: usize, rate: f64, step: f64) -> Candidate {
-    let [bm, bn, bk, tm, tn] = tile;
-    let layout = ProductLayout::Tiles(Tile { bm, bn, bk, tm, tn });
-    Candidate { layout, bm, bn, bk, together, rate, step, far_step: FAR_STEP, windows: false }
+/// A tile of such sides, of so many workgroups a core, with its rate and the time of its step.
+fn known(
+    layout: ProductLayout,
+    [bm, bn, bk]: [usize; 3],
+    (together, rate, step): (usize, f64, f64),
+) -> KnownTile {
+    KnownTile { layout, bm, bn, bk, together, rate, step, far_step: FAR_STEP, windows: false }
+}
+
+/// The tiles of scalar units, fitted to the memory of workgroups.
+fn on_threads<const N: usize>(
+    tiles: [([usize; 5], (usize, f64, f64)); N],
+    limits: &Limits,
+) -> Vec<KnownTile> {
+    let tile = |(sides, (together, rate, step)): ([usize; 5], (usize, f64, f64))| {
+        let tile = Tile::fitting(sides, limits.workgroup_bytes as usize);
+        // Steps of less of k take less time each.
+        let step = step * tile.bk as f64 / sides[2] as f64;
+        known(ProductLayout::Tiles(tile), [tile.bm, tile.bn, tile.bk], (together, rate, step))
+    };
+    tiles.map(tile).into()
 }
 
 /// Tiles of which each thread finds one position in the windows at a time. Rates measured on an H200 (`cargo bench
 /// --bench kernels`).
-fn over_windows() -> Vec<Candidate> {
-    let tile = |tile, together, rate, step| Candidate {
-        windows: true,
-        ..scalar_tile(tile, together, rate, step)
-    };
-    vec![
-        tile([64, 64, 8, 8, 4], 4, 285.0, 0.5),
-        tile([32, 64, 8, 4, 4], 6, 172.0, 0.4),
-        tile([16, 64, 16, 4, 4], 4, 130.0, 0.4),
-    ]
+fn over_windows(limits: &Limits) -> Vec<KnownTile> {
+    let tiles = [
+        ([64, 64, 8, 8, 4], (4, 285.0, 0.5)),
+        ([32, 64, 8, 4, 4], (6, 172.0, 0.4)),
+        ([16, 64, 16, 4, 4], (4, 130.0, 0.4)),
+    ];
+    let tiles = on_threads(tiles, limits).into_iter();
+    tiles.map(|tile| KnownTile { windows: true, ..tile }).collect()
 }
 
-/// Rates measured on an H200 (`cargo bench --bench kernels`).
-fn scalar() -> Vec<Candidate> {
-    let tile = scalar_tile;
-    vec![
-        tile([128, 128, 16, 8, 8], 1, 326.0, 1.3),
-        tile([64, 64, 16, 8, 8], 2, 290.0, 1.1),
+/// The tiles of scalar units. Rates measured on an H200 (`cargo bench --bench kernels`). Calibration measures them on the
+/// target; to compile and measure those of matrix units takes as long again.
+pub(crate) fn known_tiles(limits: &Limits) -> Vec<KnownTile> {
+    let tiles = [
+        ([128, 128, 16, 8, 8], (1, 326.0, 1.3)),
+        ([64, 64, 16, 8, 8], (2, 290.0, 1.1)),
         // With less memory, more of them share a core, and steps are shorter.
-        tile([64, 64, 8, 8, 4], 4, 285.0, 0.38),
-        tile([32, 64, 16, 4, 8], 3, 170.0, 0.58),
-        tile([32, 32, 32, 4, 4], 4, 150.0, 0.75),
-        tile([16, 64, 16, 4, 4], 4, 130.0, 0.4),
-    ]
-}
-
-fn unit_tile(tile: UnitTile, together: usize, rate: f64, step: f64) -> Candidate {
-    let UnitTile { bm, bn, bk, .. } = tile;
-    let layout = ProductLayout::Units(tile);
-    Candidate { layout, bm, bn, bk, together, rate, step, far_step: FAR_STEP, windows: false }
+        ([64, 64, 8, 8, 4], (4, 285.0, 0.38)),
+        ([32, 64, 16, 4, 8], (3, 170.0, 0.58)),
+        ([32, 32, 32, 4, 4], (4, 150.0, 0.75)),
+        ([16, 64, 16, 4, 4], (4, 130.0, 0.4)),
+    ];
+    on_threads(tiles, limits)
 }
 
 /// Rates measured on an H200 (`cargo bench --bench kernels`).
-fn whole(units: MatrixUnits) -> Vec<Candidate> {
-    let side = units.side as usize;
-    let tile = |[bm, bn, bk, wm, wn]: [usize; 5]| {
-        let bk = bk.max(side);
-        UnitTile { bm, bn, bk, wm, wn, split: false, units }
+fn whole(units: MatrixUnits) -> Vec<KnownTile> {
+    let tiles = [
+        ([128, 128, 32, 64, 64], (2, 2080.0, 0.8)),
+        ([64, 128, 32, 32, 64], (2, 1500.0, 0.6)),
+        ([64, 64, 64, 32, 32], (2, 1300.0, 1.0)),
+    ];
+    let tile = |([bm, bn, bk, wm, wn], rates): ([usize; 5], _)| {
+        let bk = bk.max(units.side as usize);
+        let tile = UnitTile { bm, bn, bk, wm, wn, split: false, units };
+        known(ProductLayout::Units(tile), [bm, bn, bk], rates)
     };
-    vec![
-        unit_tile(tile([128, 128, 32, 64, 64]), 2, 2080.0, 0.8),
-        unit_tile(tile([64, 128, 32, 32, 64]), 2, 1500.0, 0.6),
-        unit_tile(tile([64, 64, 64, 32, 32]), 2, 1300.0, 1.0),
-    ]
+    tiles.map(tile).into()
 }
 
 /// Rates measured on an H200 (`cargo bench --bench kernels`).
-fn split(units: MatrixUnits) -> Vec<Candidate> {
-    let side = units.side as usize;
-    let tile =
-        |[bm, bn, wm, wn]: [usize; 4]| UnitTile { bm, bn, bk: side, wm, wn, split: true, units };
-    vec![
-        unit_tile(tile([128, 128, 64, 64]), 2, 700.0, 1.05),
-        unit_tile(tile([64, 128, 32, 64]), 2, 570.0, 0.62),
-    ]
+fn split(units: MatrixUnits) -> Vec<KnownTile> {
+    let tiles = [([128, 128, 64, 64], (2, 700.0, 1.05)), ([64, 128, 32, 64], (2, 570.0, 0.62))];
+    let bk = units.side as usize;
+    let tile = |([bm, bn, wm, wn], rates): ([usize; 4], _)| {
+        let tile = UnitTile { bm, bn, bk, wm, wn, split: true, units };
+        known(ProductLayout::Units(tile), [bm, bn, bk], rates)
+    };
+    tiles.map(tile).into()
 }
 
 /// The tiles that workgroup memory has room for.
-fn fitting(mut candidates: Vec<Candidate>, limits: &Limits) -> Vec<Candidate> {
+fn fitting(mut candidates: Vec<KnownTile>, limits: &Limits) -> Vec<KnownTile> {
     candidates.retain(|candidate| match candidate.layout {
         ProductLayout::Units(tile) => tile.workgroup_bytes() <= u64::from(limits.workgroup_bytes),
         ProductLayout::Tiles(_) | ProductLayout::Strips(_) => true,

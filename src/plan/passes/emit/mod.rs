@@ -42,7 +42,7 @@ pub(crate) fn step(
         values,
         builder: &builder,
         anchor: group.anchor.or_else(|| is_heavy(&ir.nodes[group.root].op).then_some(group.root)),
-        leaves: Leaves::new(&builder),
+        leaves: Leaves { builder: &builder, operands: Vec::new(), scalars: Vec::new() },
         known: HashMap::new(),
         lookups: Vec::new(),
     };
@@ -130,10 +130,6 @@ struct Leaves<'b> {
 }
 
 impl<'b> Leaves<'b> {
-    pub fn new(builder: &'b Builder) -> Self {
-        Self { builder, operands: Vec::new(), scalars: Vec::new() }
-    }
-
     /// The element of `operand` that belongs to a point of its space.
     pub fn load(&mut self, operand: StepOperand) -> E<'b> {
         let ty = operand.dtype.lane();

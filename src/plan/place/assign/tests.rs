@@ -94,12 +94,16 @@ fn costs_of_nanoseconds_and_of_years_are_told_apart_alike() {
     }
 }
 
+/// A value that may end anywhere, and takes as long to bring as to fetch.
+fn flow(from: FlowOrigin, readers: Vec<usize>, cost: f64) -> Flow {
+    Flow { from, readers, to_host: false, to_gpu: false, up: cost, down: cost }
+}
+
 #[test]
 fn what_takes_forever_on_one_side_goes_to_the_other() {
     let forever = Costs { cpu: f64::INFINITY, gpu: 1.0 };
     let never = Costs { cpu: 1.0, gpu: f64::INFINITY };
-    let value =
-        |from, readers| Flow { from, readers, to_host: true, to_gpu: false, up: 1.0, down: 1.0 };
+    let value = |from, readers| Flow { to_host: true, ..flow(from, readers, 1.0) };
     let mut problem = Problem {
         steps: vec![never, forever, never],
         values: vec![
@@ -120,8 +124,7 @@ fn what_takes_forever_on_one_side_goes_to_the_other() {
 fn nothing_on_the_host_stands_between_two_on_the_gpu() {
     // Three in a row, the middle one far cheaper on the host, and transfers that cost nothing.
     let step = |cpu, gpu| Costs { cpu, gpu };
-    let flow =
-        |from, readers| Flow { from, readers, to_host: false, to_gpu: false, up: 0.0, down: 0.0 };
+    let flow = |from, readers| flow(from, readers, 0.0);
     let problem = Problem {
         steps: vec![step(100.0, 1.0), step(1.0, 50.0), step(100.0, 1.0)],
         values: vec![
@@ -139,8 +142,7 @@ fn nothing_on_the_host_stands_between_two_on_the_gpu() {
 #[test]
 fn parts_that_do_not_meet_go_their_own_ways() {
     let step = |cpu, gpu| Costs { cpu, gpu };
-    let flow =
-        |from, readers, to_host| Flow { from, readers, to_host, to_gpu: false, up: 1.0, down: 1.0 };
+    let flow = |from, readers, to_host| Flow { to_host, ..flow(from, readers, 1.0) };
     let mut problem = Problem {
         steps: vec![step(100.0, 1.0), step(1.0, 100.0)],
         values: vec![
@@ -158,8 +160,7 @@ fn parts_that_do_not_meet_go_their_own_ways() {
 
 #[test]
 fn where_data_lies_and_is_to_stay_pulls() {
-    let flow =
-        |from, readers| Flow { from, readers, to_host: false, to_gpu: false, up: 10.0, down: 10.0 };
+    let flow = |from, readers| flow(from, readers, 10.0);
     let problem = |from, to_host| Problem {
         steps: vec![Costs { cpu: 5.0, gpu: 6.0 }],
         values: vec![

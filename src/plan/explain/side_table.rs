@@ -1,57 +1,22 @@
-//! Why each step of a placed graph runs where it does, and what goes to and fro: the table at the end of an
-//! explanation.
+//! The table at the end of an explanation: the time of each step on both sides, the reason for its side, and each
+//! transfer.
 
 use std::fmt::{self, Write as _};
 
-use super::split::{PartOf, SideTargets, Steps};
 use crate::base::units::{bytes, seconds};
-use crate::cost::{Backend, Placement, Residence, RouteTimes};
+use crate::cost::{Backend, Residence};
+use crate::plan::place::chooser::Chooser;
+use crate::plan::place::split::{PartOf, SideTargets, Steps};
 use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Phase, Placed, Planned};
-
-/// The reason for the choice of a side.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Chooser {
-    /// The planner, by predicted times.
-    Times,
-    /// Runs of the graph, which was tried on each route.
-    Measured(RouteTimes),
-    /// The graph is being tried on each route.
-    Trial,
-    /// The batch or the device.
-    Asked(Placement),
-    /// Data that lies on the GPU alone.
-    Data,
-    /// A kernel of the user's own that no function for the CPU stands beside.
-    Kernel,
-}
-
-impl fmt::Display for Chooser {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Times => Placement::Auto.fmt(f),
-            Self::Measured(_) => f.write_str("what runs took"),
-            Self::Trial => f.write_str("a trial of what is near a tie"),
-            Self::Asked(placement) => placement.fmt(f),
-            Self::Data => f.write_str("data that lies there alone"),
-            Self::Kernel => f.write_str("a kernel for the gpu alone"),
-        }
-    }
-}
 
 /// Why a step runs where it does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reason {
     Faster,
-    /// Runs took so long.
-    Measured(RouteTimes),
-    /// Its time on this side is being measured.
-    Trial,
-    Asked,
-    Rule,
-    Data,
-    Kernel,
+    /// The side was not chosen by predicted times.
+    Chosen(Chooser),
     NoRoom(Backend),
     /// It would take less time on the other side, but handing over takes so many seconds more.
     Transfers(f64),
@@ -66,18 +31,8 @@ enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Faster => f.write_str("no slower here"),
-            Self::Measured(seen) => {
-                let times = seen.times().map(|(route, nanos)| (route, nanos as f64 * 1e-9));
-                let times: Vec<String> =
-                    times.map(|(route, taken)| format!("{route} {}", seconds(taken))).collect();
-                write!(f, "measured: {}", times.join(", "))
-            }
-            Self::Trial => f.write_str("on trial"),
-            Self::Asked => f.write_str("asked for"),
-            Self::Rule => f.write_str("by the rule"),
-            Self::Data => f.write_str("its data lies here"),
-            Self::Kernel => f.write_str("a kernel for the gpu alone"),
+            Self::Faster => f.write_str(&Chooser::Times.reason()),
+            Self::Chosen(chooser) => f.write_str(&chooser.reason()),
             Self::NoRoom(side) => write!(f, "no room on the {side}"),
             Self::Transfers(time) => write!(f, "transfers would add {}", seconds(*time)),
             Self::SecondTrip => f.write_str("else a second trip"),
@@ -88,7 +43,7 @@ impl fmt::Display for Reason {
 }
 
 /// Prints the time of each step on both sides, the reason for its side, and each transfer.
-pub(crate) fn table(
+pub(super) fn table(
     page: &mut String,
     placed: &Placed,
     sides: SideTargets<'_>,
@@ -98,12 +53,7 @@ pub(crate) fn table(
     let given = match (placed.too_small, chooser) {
         (Some(side), _) => Some(Reason::NoRoom(side)),
         (None, Chooser::Times) => None,
-        (None, Chooser::Measured(seen)) => Some(Reason::Measured(seen)),
-        (None, Chooser::Trial) => Some(Reason::Trial),
-        (None, Chooser::Asked(Placement::Cpu | Placement::Gpu)) => Some(Reason::Asked),
-        (None, Chooser::Asked(_)) => Some(Reason::Rule),
-        (None, Chooser::Data) => Some(Reason::Data),
-        (None, Chooser::Kernel) => Some(Reason::Kernel),
+        (None, chooser) => Some(Reason::Chosen(chooser)),
     };
     let _ = writeln!(page, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
     let parts: Vec<(Steps<'_>, &str)> = match &placed.planned {
@@ -233,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::batch::{GpuCommandBatch, Tensor};
-    use crate::cost::Curve;
+    use crate::cost::{Curve, Placement};
     use crate::device::Device;
     use crate::plan::place::tests::{divided, targets};
     use crate::plan::{Explanation, Target, place};
