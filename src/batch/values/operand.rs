@@ -30,6 +30,10 @@ pub trait Operand<T: Element> {
 
 /// An argument that an operation can do without: a tensor, an id, a borrowed resident, or `None`; or an
 /// `Option` of an id.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand of elements `{T}`, and not `None`",
+    note = "ids, tensors and borrowed residents of `{T}` are; an `Option` holds an id: `Some(x.id())`"
+)]
 pub trait OptionalOperand<T: Element> {
     /// The id in `batch`, where a number is recorded.
     #[doc(hidden)]
@@ -74,7 +78,7 @@ impl<T: Element> Operand<T> for T {
 }
 
 /// Several values of any element types, for [`GpuCommandBatch::outputs`]: an array, a vector or a slice of ids or
-/// tensors, or a tuple of up to six.
+/// tensors, or a tuple of up to eight.
 pub trait Values: sealed::Values {}
 
 impl<V: sealed::Values> Values for V {}
@@ -82,6 +86,10 @@ impl<V: sealed::Values> Values for V {}
 pub(super) mod sealed {
     use super::UntypedId;
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no value of a batch, and no list of values",
+        note = "tensors and ids are, and arrays, vectors and tuples of these, such as `(y, z.id())`"
+    )]
     pub trait Values {
         /// Hands over each of them.
         #[track_caller]
@@ -125,19 +133,13 @@ impl<V: sealed::Values + ?Sized> sealed::Values for &V {
     }
 }
 
-macro_rules! tuples {
-    ($(($($name:ident $at:tt),+);)*) => {$(
-        impl<$($name: sealed::Values),+> sealed::Values for ($($name,)+) {
+macro_rules! values {
+    ($($value:ident $at:tt),+) => {
+        impl<$($value: sealed::Values),+> sealed::Values for ($($value,)+) {
             fn each(&self, take: &mut dyn FnMut(UntypedId)) {
                 $(self.$at.each(take);)+
             }
         }
-    )*};
+    };
 }
-tuples! {
-    (A 0, B 1);
-    (A 0, B 1, C 2);
-    (A 0, B 1, C 2, D 3);
-    (A 0, B 1, C 2, D 3, E 4);
-    (A 0, B 1, C 2, D 3, E 4, F 5);
-}
+tuples!(values);
