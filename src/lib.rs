@@ -85,7 +85,7 @@ pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    BufferId, CpuInputs, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
+    BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
     Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView, Resident, RunStats,
     StageProfile, Tensor, UploadData, Values, Wgsl,
 };

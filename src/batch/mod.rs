@@ -43,7 +43,7 @@ mod values;
 mod weights;
 
 pub use input::{Input, InputPair, Inputs};
-pub use own::{CpuInputs, Wgsl};
+pub use own::{CpuKernel, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;

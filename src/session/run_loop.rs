@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -15,8 +16,8 @@ use crate::base::trace::{OFF, Timeline, event, stage};
 use crate::cost::{Placement, Residence, Route};
 use crate::device::{Counter, Device, PlanChoice, PlanRequest, Prepared};
 use crate::error::{Error, Result, RunError};
-use crate::exec::HostBuffer;
 use crate::exec::budget::{Permit, TooMuch};
+use crate::exec::{HostBuffer, deadline};
 use crate::record::Recorded;
 use crate::residents::{Keep, UpdateOrder, commit, locations};
 
@@ -33,6 +34,8 @@ pub(crate) struct RunLoop<'a> {
     plan: &'a LastPlan,
     /// The page on which the times of the run are noted.
     timeline: &'a Timeline,
+    /// The time that a run is given.
+    pub limit: Option<Duration>,
 }
 
 impl Recorded {
@@ -47,7 +50,7 @@ impl Recorded {
         plan: &'a LastPlan,
         timeline: &'a Timeline,
     ) -> RunLoop<'a> {
-        RunLoop { recorded: self, plan, timeline }
+        RunLoop { recorded: self, plan, timeline, limit: None }
     }
 }
 
@@ -157,10 +160,29 @@ impl RunLoop<'_> {
         stats: &mut RunStats,
     ) -> Result<RunDone> {
         let counted = self.recorded.device.counted();
+        let run = self.run_through(order, collect, stats);
+        match deadline::within(self.limit, run).await {
+            Ok(done) => {
+                counted.end();
+                done
+            }
+            Err(limit) => {
+                counted.is_late();
+                Err(RunError::Deadline { of: self.recorded.first_result(), limit }.into())
+            }
+        }
+    }
+
+    async fn run_through(
+        &self,
+        order: &UpdateOrder,
+        collect: &mut Collect<'_>,
+        stats: &mut RunStats,
+    ) -> Result<RunDone> {
         let _turn = order.take().await;
         let mut uploads = None;
         let mut state = RunState::begin();
-        let done = loop {
+        loop {
             event!(TRACE, "state", state = state.to_string());
             state = match state {
                 RunState::Choose => RunState::chosen(self.choose(stats)),
@@ -177,11 +199,9 @@ impl RunLoop<'_> {
                 }
                 RunState::Commit(done) => RunState::committed(self.commit(done, stats).await),
                 RunState::Recover(error) => RunState::recovered(self.recover(error, stats).await),
-                RunState::Ended(done) => break done,
+                RunState::Ended(done) => return done,
             };
-        };
-        counted.end();
-        done
+        }
     }
 
     /// From *choose*.

@@ -155,23 +155,33 @@ impl Program {
         &'s self,
         inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.list()))
+        self.run_fitting(self.0.fitting(&mut inputs.list()), None)
     }
 
-    fn run_fitting<'s>(&'s self, inputs: Result<Fitting<'s>>) -> BoxFuture<'s, Result<Outputs>> {
-        Box::pin(async {
+    fn run_fitting<'s>(
+        &'s self,
+        inputs: Result<Fitting<'s>>,
+        limit: Option<Duration>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        Box::pin(async move {
             let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
-            stage.over(pin!(self.run_timed(inputs?, &OFF))).await
+            stage.over(pin!(self.run_timed(inputs?, limit, &OFF))).await
         })
     }
 
-    async fn run_timed(&self, inputs: Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
+    async fn run_timed(
+        &self,
+        inputs: Fitting<'_>,
+        limit: Option<Duration>,
+        timeline: &Timeline,
+    ) -> Result<Outputs> {
         let program = &*self.0;
         let mut stats = RunStats::default();
         let mut lent = Vec::with_capacity(inputs.len());
         let mut inputs = Some(inputs);
         let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent);
-        let runs = program.recorded.timed_run_loop(&program.plan, timeline);
+        let mut runs = program.recorded.timed_run_loop(&program.plan, timeline);
+        runs.limit = limit;
         let done = runs.run(&program.order, &mut collect, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
         let RunDone { prepared, results, kept } = done?;
@@ -215,7 +225,7 @@ impl Program {
             let inputs = inputs?;
             let timeline = Timeline::begun();
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
-            let outputs = stage.over(pin!(self.run_timed(inputs, &timeline))).await?;
+            let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline))).await?;
             Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
         })
     }
@@ -251,19 +261,7 @@ impl Program {
         limit: Duration,
         inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.within(limit, self.run(inputs))
-    }
-
-    fn within<'s>(
-        &'s self,
-        limit: Duration,
-        run: BoxFuture<'s, Result<Outputs>>,
-    ) -> BoxFuture<'s, Result<Outputs>> {
-        Box::pin(async move {
-            let done = deadline::within(limit, run).await;
-            let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };
-            done.unwrap_or_else(|| Err(missed().into()))
-        })
+        self.run_fitting(self.0.fitting(&mut inputs.list()), Some(limit))
     }
 
     /// Runs the program unless `stop` completes first. Each poll polls the run before `stop`, so a run that completes

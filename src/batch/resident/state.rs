@@ -84,7 +84,7 @@ impl Recorder {
     ) -> Result<(), MistakeKind> {
         let recorded = self.recorded();
         if !state.device().is_same(&recorded.device) {
-            return Err(state.handle().foreign());
+            return Err(state.handle().foreign(&recorded.device));
         }
         let node = self.check(id.value())?;
         let (old, new) = (state.shape(), &recorded.graph[node].ty.shape);

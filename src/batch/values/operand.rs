@@ -22,10 +22,10 @@ use crate::record::UntypedId;
     note = "ids, tensors and borrowed residents of `{T}` are, and a value of `{T}`; `cast` converts tensors"
 )]
 pub trait Operand<T: Element> {
-    /// The id in `batch`, where a number is recorded.
+    /// The id in `batch`, where a number is recorded. A resident of another device is a mistake of `method`.
     #[doc(hidden)]
     #[track_caller]
-    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T>;
+    fn operand_of(self, batch: &GpuCommandBatch, method: &'static str) -> BufferId<T>;
 }
 
 /// An argument that an operation can do without: a tensor, an id, a borrowed resident, or `None`; or an
@@ -48,9 +48,9 @@ impl<T: Element> OptionalOperand<T> for Option<BufferId<T>> {
 }
 
 macro_rules! operands {
-    ($($operand:ty: |$x:ident, $batch:ident| $id:expr;)*) => {$(
+    ($($operand:ty: |$x:ident, $batch:ident, $method:ident| $id:expr;)*) => {$(
         impl<T: Element> Operand<T> for $operand {
-            fn operand_of(self, $batch: &GpuCommandBatch) -> BufferId<T> {
+            fn operand_of(self, $batch: &GpuCommandBatch, $method: &'static str) -> BufferId<T> {
                 let $x = self;
                 $id
             }
@@ -58,21 +58,21 @@ macro_rules! operands {
 
         impl<T: Element> OptionalOperand<T> for $operand {
             fn optional_of(self, batch: &GpuCommandBatch) -> Option<BufferId<T>> {
-                Some(self.operand_of(batch))
+                Some(self.operand_of(batch, "operand"))
             }
         }
     )*};
 }
 operands! {
-    BufferId<T>: |id, _batch| id;
-    &BufferId<T>: |id, _batch| *id;
-    Tensor<'_, T>: |tensor, _batch| tensor.id();
-    &Tensor<'_, T>: |tensor, _batch| tensor.id();
-    &Resident<T>: |resident, batch| batch.bind(resident).id();
+    BufferId<T>: |id, _batch, _method| id;
+    &BufferId<T>: |id, _batch, _method| *id;
+    Tensor<'_, T>: |tensor, _batch, _method| tensor.id();
+    &Tensor<'_, T>: |tensor, _batch, _method| tensor.id();
+    &Resident<T>: |resident, batch, method| batch.bound(resident, method).id();
 }
 
 impl<T: Element> Operand<T> for T {
-    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T> {
+    fn operand_of(self, batch: &GpuCommandBatch, _method: &'static str) -> BufferId<T> {
         batch.source::<T>(Op::Full(self.scalar()), Shape::default()).id()
     }
 }
