@@ -3,7 +3,7 @@
 //!
 //! Run with `cargo run --release --example own_kernel`; `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice.
 
-use onetrip::{CpuInputs, Device, GpuCommandBatch, Result, Tensor, Wgsl};
+use onetrip::{Device, GpuCommandBatch, Result, Tensor, Wgsl};
 
 const SIDE: usize = 16;
 /// A glider is where it was, shifted by one cell along both axes, after four.
@@ -27,8 +27,7 @@ fn main(@builtin(global_invocation_id) at: vec3<u32>) {
     next[cell] = u32(alive == 3u || (alive == 4u && cells[cell] == 1u));
 }";
 
-fn life(inputs: &CpuInputs<'_>, next: &mut [u32]) {
-    let cells = inputs.get::<u32>(0);
+fn life(cells: &[u32], next: &mut [u32]) {
     for (cell, next) in next.iter_mut().enumerate() {
         let (row, column) = (cell / SIDE, cell % SIDE);
         let near = |k: usize| {

@@ -85,9 +85,9 @@ pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    BufferId, CpuInputs, GpuCommandBatch, Input, KernelKind, KernelProfile, Operand,
-    OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView, Resident, RunStats,
-    StageProfile, Tensor, Values, Wgsl,
+    BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
+    Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView, Resident, RunStats,
+    StageProfile, Tensor, UploadData, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
 pub use batch::{TensorType, Weights};

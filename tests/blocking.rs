@@ -139,7 +139,7 @@ fn a_task_may_block_as_often_as_it_likes() {
         let batch = GpuCommandBatch::new(&device);
         let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
             @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
-        let kernel = Wgsl::new(source).groups([1, 1, 1]).on_cpu(|_, y: &mut [f32]| y[0] = 1.0);
+        let kernel = Wgsl::new(source).groups([1, 1, 1]).on_cpu(|y: &mut [f32]| y[0] = 1.0);
         let y = batch.wgsl::<f32>(kernel, 1);
         batch.download(y);
         let program = batch.compile_blocking().expect("a sound batch");
@@ -160,7 +160,7 @@ fn a_run_that_cannot_be_given_up_is_done_on_the_thread_that_waits() {
         @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
     let (sender, threads) = std::sync::mpsc::channel();
     let sender = std::sync::Mutex::new(sender);
-    let kernel = Wgsl::new(source).groups([1, 1, 1]).on_cpu(move |_, y: &mut [f32]| {
+    let kernel = Wgsl::new(source).groups([1, 1, 1]).on_cpu(move |y: &mut [f32]| {
         sender.lock().expect("the sender").send(std::thread::current().id()).expect("a listener");
         y[0] = 1.0;
     });

@@ -97,9 +97,15 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
             [(x, &data).into(), (mask, &[false; 3]).into(), (bias, &[7.0, 8.0, 9.0]).into()];
         let outputs = program.run(given).await.unwrap();
         assert_eq!(outputs.read(y).await.unwrap(), [7.0, 8.0, 9.0]);
-        let outputs =
-            program.run([Input::from((x, &data)), (mask, &[false; 3]).into()]).await.unwrap();
+        let outputs = program.run(((x, &data), ("mask", vec![false; 3]))).await.unwrap();
         assert_eq!(outputs.read(y).await.unwrap(), [10.0, 20.0, 30.0]);
+        let three = ((x, &data), (mask.id(), &truths), Input::from((bias, &[7.0, 8.0, 9.0])));
+        let outputs = program.run(three).await.unwrap();
+        assert_eq!(outputs.read(y).await.unwrap(), [1.0, 8.0, 3.0]);
+        let twice = program.run(((x, &data), ("x", &data))).await.unwrap_err();
+        assert!(matches!(twice, Error::Data(DataError::GivenTwice(_))), "{twice}");
+        let missing = program.run(()).await.unwrap_err();
+        assert!(matches!(missing, Error::Data(DataError::NotGiven(_))), "{missing}");
     }
 }
 

@@ -178,9 +178,11 @@ async fn runs_end_at_their_deadline_and_when_told_to() {
             };
             assert_eq!((of.op, *told), ("add_scalar", limit), "{error}");
             assert!(of.place.file().ends_with("serving.rs"), "{error}");
-            assert_eq!(device.metrics().cancelled, 1, "it waited for its turn");
+            let metrics = device.metrics();
+            assert_eq!((metrics.cancelled, metrics.late), (0, 1), "it waited for its turn");
             let error = program.run_unless(async {}, NONE).await.unwrap_err();
             assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
+            assert_eq!((device.metrics().cancelled, device.metrics().late), (1, 1));
         }
         assert_eq!(state.read().await.unwrap()[0], 1.0, "a dropped run leaves the state");
         program.run_within(Duration::from_secs(600), NONE).await.unwrap();

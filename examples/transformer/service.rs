@@ -76,8 +76,7 @@ async fn answer(
         ids[words.clone()].copy_from_slice(&request.ids);
         known[words].fill(true);
     }
-    let inputs = [Input::ids("ids", &ids), Input::from(("known", &known))];
-    let outputs = program.run(inputs).await?;
+    let outputs = program.run((Input::ids("ids", &ids), ("known", &known))).await?;
     let stats = outputs.stats();
     trips.backend = stats.backend;
     trips.uploads = trips.uploads.max(stats.uploads);

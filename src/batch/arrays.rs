@@ -7,6 +7,7 @@ use std::panic::Location;
 pub(super) use ndarray::ArrayD;
 use ndarray::{ArrayView, Dimension, IxDyn};
 
+use super::input::InputPair;
 use super::program::{OutputKey, Outputs};
 use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch, Input, Tensor};
@@ -148,11 +149,12 @@ impl Device {
 /// array must have the input's shape.
 macro_rules! inputs {
     ($($key:ty),*) => {$(
-        impl<'a, T: Element, D: Dimension> From<($key, ArrayView<'a, T, D>)> for Input<'a> {
-            fn from((key, array): ($key, ArrayView<'a, T, D>)) -> Self {
-                let input: Self = match array.to_slice() {
-                    Some(data) => (key, data).into(),
-                    None => Self::owned::<T>(key.into(), array.len(), elements(&array)),
+        impl<'a, T: Element, D: Dimension> InputPair<'a> for ($key, ArrayView<'a, T, D>) {
+            fn input(self) -> Input<'a> {
+                let (key, array) = self;
+                let input = match array.to_slice() {
+                    Some(data) => (key, data).input(),
+                    None => Input::owned::<T>(key.into(), array.len(), elements(&array)),
                 };
                 input.shaped(shape_of(&array))
             }

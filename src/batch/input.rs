@@ -11,25 +11,8 @@ use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
 use crate::record::UntypedId;
 
-/// Data for one input of a [`Program`](crate::Program): a pair of a key (id, tensor or name) and a slice or vector in
-/// row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
-///
-/// Inputs of different element types stand in one list as `Input`s:
-///
-/// ```
-/// # pollster::block_on(async {
-/// use onetrip::{Device, GpuCommandBatch, Input};
-///
-/// let batch = GpuCommandBatch::new(&Device::cpu());
-/// let x = batch.input::<f32>("x", [2, 2]);
-/// let row = batch.input::<bool>("mask", 2);
-/// let y = row.select(x, 0.0);
-/// let program = batch.compile().await?;
-/// let data = vec![1.0_f32, 2.0, 3.0, 4.0];
-/// let outputs = program.run([Input::from((x, data)), Input::from(("mask", &[true, false]))]).await?;
-/// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0, 0.0]);
-/// # Ok::<_, onetrip::Error>(()) }).unwrap();
-/// ```
+/// Data for one input of a [`Program`](crate::Program), made of an [`InputPair`]. A borrowed slice is copied when the
+/// run starts; a vector of 32-bit elements is not.
 #[derive(Debug)]
 pub struct Input<'a> {
     pub(super) key: ValueKey<'a>,
@@ -142,18 +125,31 @@ impl<'a> From<&'a str> for ValueKey<'a> {
     }
 }
 
+/// A pair of a key (tensor, id or name) and its data in row-major order: a borrowed slice, array or vector, or a vector
+/// by value. With the feature `ndarray` a view of an array is data too.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no input of a program",
+    note = "an input is a pair of a tensor, an id or a name with borrowed data or a vector, such as `(x, &data)`",
+    note = "the elements must have the type of the tensor or id"
+)]
+pub trait InputPair<'a> {
+    /// The input.
+    #[doc(hidden)]
+    fn input(self) -> Input<'a>;
+}
+
+impl<'a, P: InputPair<'a>> From<P> for Input<'a> {
+    fn from(pair: P) -> Self {
+        pair.input()
+    }
+}
+
 /// Inputs by a key that tells the element type.
 macro_rules! typed {
     ($($key:ty),*) => {$(
-        impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<($key, &'a D)> for Input<'a> {
-            fn from((key, data): ($key, &'a D)) -> Self {
-                Self::borrowed(key.into(), data.as_ref())
-            }
-        }
-
-        impl<T: Element> From<($key, Vec<T>)> for Input<'_> {
-            fn from((key, data): ($key, Vec<T>)) -> Self {
-                Self::owned::<T>(key.into(), data.len(), HostBuffer::try_from_vec(data))
+        impl<'a, T: Element, D: AsRef<[T]> + ?Sized> InputPair<'a> for ($key, &'a D) {
+            fn input(self) -> Input<'a> {
+                Input::borrowed(self.0.into(), self.1.as_ref())
             }
         }
     )*};
@@ -163,17 +159,86 @@ typed!(BufferId<T>, Tensor<'_, T>);
 /// Inputs by name.
 macro_rules! named {
     ($(<$(const $n:ident)?> $data:ty),*) => {$(
-        impl<'a, T: Element $(, const $n: usize)?> From<(&'a str, &'a $data)> for Input<'a> {
-            fn from((name, data): (&'a str, &'a $data)) -> Self {
-                Self::borrowed(name.into(), data)
+        impl<'a, T: Element $(, const $n: usize)?> InputPair<'a> for (&'a str, &'a $data) {
+            fn input(self) -> Input<'a> {
+                Input::borrowed(self.0.into(), self.1)
             }
         }
     )*};
 }
 named!(<> [T], <const N> [T; N], <> Vec<T>);
 
-impl<'a, T: Element> From<(&'a str, Vec<T>)> for Input<'a> {
-    fn from((name, data): (&'a str, Vec<T>)) -> Self {
-        Self::owned::<T>(name.into(), data.len(), HostBuffer::try_from_vec(data))
+/// Vectors that become the memory of their inputs.
+macro_rules! vectors {
+    ($($key:ty),*) => {$(
+        impl<'a, T: Element> InputPair<'a> for ($key, Vec<T>) {
+            fn input(self) -> Input<'a> {
+                let (key, data) = self;
+                Input::owned::<T>(key.into(), data.len(), HostBuffer::try_from_vec(data))
+            }
+        }
+    )*};
+}
+vectors!(BufferId<T>, Tensor<'_, T>, &'a str);
+
+/// All inputs of one run: an array, a vector or an iterator of [pairs](InputPair), or a tuple of up to eight, whose
+/// element types may differ. Longer lists of several element types have [`Input`]s. `()` has no inputs.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use onetrip::{Device, GpuCommandBatch, Input};
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let (x, row) = (batch.input::<f32>("x", [2, 2]), batch.input::<bool>("mask", 2));
+/// let y = row.select(x, 0.0);
+/// let program = batch.compile().await?;
+/// let data = [1.0, 2.0, 3.0, 4.0];
+/// let outputs = program.run(((x, &data), ("mask", &[true, false]))).await?;
+/// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0, 0.0]);
+/// let list = vec![Input::from((x, &data)), Input::from((row, &[false, true]))];
+/// assert_eq!(program.run(list).await?.read(y).await?, [0.0, 2.0, 0.0, 4.0]);
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
+///
+/// `Kind` tells tuples from lists. The compiler finds it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of inputs of a program",
+    note = "inputs of one element type are an array or a vector of pairs, such as `[(x, &data)]`",
+    note = "inputs of several element types are a tuple of pairs, such as `((x, &data), (ids, &numbers))`",
+    note = "the data of a pair has the element type of its tensor or id",
+    note = "`()` is for a program without inputs"
+)]
+pub trait Inputs<'a, Kind> {
+    /// The inputs in the caller's order.
+    #[doc(hidden)]
+    fn list(self) -> impl Iterator<Item = Input<'a>>;
+}
+
+mod kind {
+    /// A list of inputs of one Rust type.
+    pub enum List {}
+    /// A tuple of inputs.
+    pub enum Tuple {}
+}
+
+impl<'a, L: IntoIterator<Item: Into<Input<'a>>>> Inputs<'a, kind::List> for L {
+    fn list(self) -> impl Iterator<Item = Input<'a>> {
+        self.into_iter().map(Into::into)
     }
 }
+
+impl<'a> Inputs<'a, kind::Tuple> for () {
+    fn list(self) -> impl Iterator<Item = Input<'a>> {
+        std::iter::empty()
+    }
+}
+
+macro_rules! inputs {
+    ($($input:ident $at:tt),+) => {
+        impl<'a, $($input: Into<Input<'a>>),+> Inputs<'a, kind::Tuple> for ($($input,)+) {
+            fn list(self) -> impl Iterator<Item = Input<'a>> {
+                [$(self.$at.into()),+].into_iter()
+            }
+        }
+    };
+}
+tuples!(inputs);

@@ -2,9 +2,24 @@
 //!
 //! The first modules are in the order of the documentation of [`GpuCommandBatch`]: make one, bring data, run, read.
 
+/// Calls a macro with the type names and positions of tuples of each length up to eight.
+macro_rules! tuples {
+    ($each:ident) => {
+        $each!(A 0);
+        $each!(A 0, B 1);
+        $each!(A 0, B 1, C 2);
+        $each!(A 0, B 1, C 2, D 3);
+        $each!(A 0, B 1, C 2, D 3, E 4);
+        $each!(A 0, B 1, C 2, D 3, E 4, F 5);
+        $each!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+        $each!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+    };
+}
+
 mod command_batch;
 
 mod upload;
+mod upload_data;
 
 mod resident;
 
@@ -27,14 +42,15 @@ mod values;
 #[cfg(feature = "safetensors")]
 mod weights;
 
-pub use input::Input;
-pub use own::{CpuInputs, Wgsl};
+pub use input::{Input, InputPair, Inputs};
+pub use own::{CpuKernel, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
 pub use resident::Resident;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
+pub use upload_data::UploadData;
 pub use values::{BufferId, Operand, OptionalOperand, Tensor, Values};
 pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]

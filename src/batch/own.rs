@@ -1,18 +1,14 @@
 //! Kernels of the user's own, in WGSL.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::{MAX_RANK, Shape};
-use crate::base::units::count;
 use crate::error::MistakeKind;
 use crate::exec::gpu::check_own;
 use crate::graph::NodeId;
-use crate::ops::{
-    CpuFunction, Elements, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size,
-};
+use crate::ops::{CpuFunction, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
 use crate::record::{Recorded, Recorder, Refusal, UntypedId};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with its inputs.
@@ -30,8 +26,7 @@ pub struct Wgsl {
     /// `None` until they are set.
     groups: Option<[u32; 3]>,
     inputs: Vec<UntypedId>,
-    /// The function for the CPU, with the element type that it writes.
-    function: Option<(DType, CpuFunction)>,
+    on_cpu: Option<CpuTwin>,
 }
 
 impl Wgsl {
@@ -39,7 +34,7 @@ impl Wgsl {
     /// number of workgroups.
     pub fn new(source: &str) -> Self {
         let (source, entry) = (source.into(), "main".into());
-        Self { source, entry, groups: None, inputs: Vec::new(), function: None }
+        Self { source, entry, groups: None, inputs: Vec::new(), on_cpu: None }
     }
 
     /// Sets the entry point.
@@ -62,21 +57,12 @@ impl Wgsl {
         self
     }
 
-    /// The function that runs on the CPU call in place of the kernel: from the inputs to the elements of the result,
-    /// which are 0 before. It must do the same as the source does. Runs call it from any thread. It may make runs
-    /// itself, but must not wait for those of other threads: all that compute might wait like it. If it panics, the run
-    /// fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked).
-    pub fn on_cpu<T, F>(mut self, function: F) -> Self
-    where
-        T: Element,
-        F: Fn(&CpuInputs<'_>, &mut [T]) + Send + Sync + 'static,
-    {
-        let call = move |inputs: &[Elements<'_>], result: &mut [u8]| {
-            if let Some(result) = T::in_place_mut(result) {
-                function(&CpuInputs(inputs), result);
-            }
-        };
-        self.function = Some((T::DTYPE, CpuFunction::new(call)));
+    /// The function that runs on the CPU call in place of the kernel. It takes a slice of each input, in order, and the
+    /// elements of the result, which are 0 before. It must do the same as the source does. Runs call it from any
+    /// thread. It may make runs itself, but must not wait for those of other threads: all that compute might wait like
+    /// it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked).
+    pub fn on_cpu<Types>(mut self, function: impl CpuKernel<Types>) -> Self {
+        self.on_cpu = Some(function.twin());
         self
     }
 
@@ -88,7 +74,7 @@ impl Wgsl {
         shape: Shape,
     ) -> Result<(OwnKernel, Vec<NodeId>, Type), Refusal> {
         let Recorded { graph, functions, .. } = &**recorder.recorded();
-        let Self { source, entry, groups, inputs, function } = self;
+        let Self { source, entry, groups, inputs, on_cpu } = self;
         if shape.rank() > MAX_RANK {
             return Err(MistakeKind::Rank(shape.rank()).into());
         }
@@ -114,48 +100,72 @@ impl Wgsl {
         if let Some(ty) = types.iter().chain([&&result]).find(|ty| !takes(ty.dtype)) {
             return Err(MistakeKind::DType(ty.dtype).into());
         }
-        if let Some((given, _)) = function.as_ref().filter(|(given, _)| *given != dtype) {
-            return Err(MistakeKind::Parameter {
-                what: "what the function of `Wgsl::on_cpu` writes",
-                must: "of the result's element type",
-                given: format!("{given} for {dtype}"),
+        if let Some(CpuTwin { inputs, result, .. }) = on_cpu {
+            let wanted: Vec<DType> = types.iter().map(|ty| ty.dtype).collect();
+            if (&wanted[..], dtype) != (inputs, *result) {
+                return Err(MistakeKind::Parameter {
+                    what: "the function of `Wgsl::on_cpu`",
+                    must: "of the element types of the inputs, in order, and of the result",
+                    given: format!(
+                        "{} for {}",
+                        signature(inputs, *result),
+                        signature(&wanted, dtype)
+                    ),
+                }
+                .into());
             }
-            .into());
         }
         let (source, entry) = (Arc::clone(source), Arc::clone(entry));
-        let function = function.as_ref().map(|_| functions.len() as u32);
+        let function = on_cpu.as_ref().map(|_| functions.len() as u32);
         let kernel = OwnKernel { source, entry, groups, function };
         check_own(&kernel, &types, &result)?;
         Ok((kernel, nodes, result))
     }
 }
 
-/// The inputs of a kernel where it runs [on the CPU](Wgsl::on_cpu).
-pub struct CpuInputs<'a>(&'a [Elements<'a>]);
-
-impl<'a> CpuInputs<'a> {
-    /// The elements of an input, in row-major order.
-    ///
-    /// # Panics
-    /// If there is no such input, or its elements are not `T`s; the run then fails as after any panic of the function.
-    #[must_use]
-    pub fn get<T: Element>(&self, at: usize) -> &'a [T] {
-        let Some(input) = self.0.get(at) else {
-            let inputs = count(self.0.len() as u64, "input");
-            panic!("the kernel has no input {at}: it has {inputs}, from 0 on")
-        };
-        let elements = (input.dtype == T::DTYPE).then(|| T::in_place(input.bytes)).flatten();
-        elements.unwrap_or_else(|| {
-            panic!("input {at} of the kernel has elements of {}, not {}", input.dtype, T::DTYPE)
-        })
-    }
+/// A function that computes a kernel [on the CPU](Wgsl::on_cpu): of a slice of each input, up to seven, and the elements
+/// of the result, such as `|x: &[f32], ids: &[u32], y: &mut [f32]|`. The compiler finds `Types`, those of the elements.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no function for a kernel on the CPU",
+    note = "it takes a slice of each input, in order, and the result, such as `|x: &[f32], y: &mut [f32]|`",
+    note = "it is called from any thread: what it captures is `Send`, `Sync` and `'static`"
+)]
+pub trait CpuKernel<Types> {
+    /// The function with its element types.
+    #[doc(hidden)]
+    fn twin(self) -> CpuTwin;
 }
 
-impl fmt::Debug for CpuInputs<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CpuInputs({})", self.0.len())
-    }
+/// A function that computes a kernel on the CPU.
+#[derive(Clone, Debug)]
+pub struct CpuTwin {
+    inputs: &'static [DType],
+    result: DType,
+    function: CpuFunction,
 }
+
+macro_rules! kernels {
+    ($($input:ident $at:tt),*) => {
+        impl<Kernel, Output: Element, $($input: Element),*> CpuKernel<($($input,)* Output,)> for Kernel
+        where
+            Kernel: Fn($(&[$input],)* &mut [Output]) + Send + Sync + 'static,
+        {
+            fn twin(self) -> CpuTwin {
+                let call = move |_inputs: &[&[u8]], result: &mut [u8]| {
+                    // Recording checks the number and the types of inputs, so that no slice is empty for lack of them.
+                    self(
+                        $($input::in_place(_inputs[$at]).unwrap_or_default(),)*
+                        Output::in_place_mut(result).unwrap_or_default(),
+                    );
+                };
+                let (inputs, result) = (&[$($input::DTYPE),*], Output::DTYPE);
+                CpuTwin { inputs, result, function: CpuFunction::new(call) }
+            }
+        }
+    };
+}
+kernels!();
+tuples!(kernels);
 
 /// Kernels of the user's own.
 impl GpuCommandBatch {
@@ -187,8 +197,8 @@ impl GpuCommandBatch {
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, 4.0, 9.0, 16.0]);
     /// let kernel = Wgsl::new(DIFFERENCES).input(x).groups([1, 1, 1]).on_cpu(
-    ///     |inputs, y: &mut [f32]| {
-    ///         for (y, pair) in y.iter_mut().zip(inputs.get::<f32>(0).windows(2)) {
+    ///     |x: &[f32], y: &mut [f32]| {
+    ///         for (y, pair) in y.iter_mut().zip(x.windows(2)) {
     ///             *y = pair[1] - pair[0];
     ///         }
     ///     },
@@ -200,7 +210,8 @@ impl GpuCommandBatch {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
-    /// It is a mistake if the number of workgroups was not said. It is a [`MistakeKind::Kernel`] if the source is not
+    /// It is a mistake if the number of workgroups was not said, or if the function for the CPU takes other element
+    /// types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not
     /// valid, or if its bindings do not fit the inputs and the result; builds without the feature `gpu` do not look at
     /// the source. A kernel that one device refuses, as for more threads than a workgroup may have there, is an error
     /// of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
@@ -211,9 +222,15 @@ impl GpuCommandBatch {
             let mut recorder = self.recorder.lock();
             recorder.recording.start();
             let (own, inputs, ty) = kernel.checked(&recorder, T::DTYPE, shape)?;
-            recorder.change().functions.extend(kernel.function.map(|(_, function)| function));
+            recorder.change().functions.extend(kernel.on_cpu.map(|twin| twin.function));
             let node = recorder.push(Op::Own(Arc::new(own)), inputs.into(), ty);
             Ok(self.tensor(node))
         })
     }
+}
+
+/// The element types of a kernel in words.
+fn signature(inputs: &[DType], result: DType) -> String {
+    let inputs: Vec<String> = inputs.iter().map(DType::to_string).collect();
+    format!("({}) to {result}", inputs.join(", "))
 }

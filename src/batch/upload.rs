@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::ids::Unfilled;
+use super::upload_data::UploadData;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::process::caught;
@@ -22,7 +23,8 @@ use crate::record::{Recorder, UntypedId};
 /// Uploading a slice copies it into the batch. A vector passed by value and [`upload_with`](Self::upload_with) copy
 /// nothing.
 impl GpuCommandBatch {
-    /// A vector of `data`: of a slice, an array or a vector. [`write`](Self::write) replaces it between runs.
+    /// A vector of [`data`](UploadData): of a slice, an array or a vector. [`write`](Self::write) replaces it between
+    /// runs.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -36,8 +38,8 @@ impl GpuCommandBatch {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
-    pub fn upload<'a, T: Element>(&self, data: impl Into<Cow<'a, [T]>>) -> Tensor<'_, T> {
-        let data = data.into();
+    pub fn upload<'a, T: Element>(&self, data: impl UploadData<'a, T>) -> Tensor<'_, T> {
+        let data = data.elements();
         let given = data.len();
         self.upload_filling("upload", given.into(), given, || buffer(data, &self.device))
     }
@@ -47,10 +49,10 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn upload_shaped<'a, T: Element>(
         &self,
-        data: impl Into<Cow<'a, [T]>>,
+        data: impl UploadData<'a, T>,
         shape: impl Into<Shape>,
     ) -> Tensor<'_, T> {
-        let data = data.into();
+        let data = data.elements();
         let given = data.len();
         self.upload_filling("upload_shaped", shape.into(), given, || buffer(data, &self.device))
     }
@@ -159,9 +161,9 @@ impl GpuCommandBatch {
     pub fn write<'a, T: Element>(
         &self,
         id: impl Into<BufferId<T>>,
-        data: impl Into<Cow<'a, [T]>>,
+        data: impl UploadData<'a, T>,
     ) -> Result<()> {
-        let (value, data) = (id.into().value(), data.into());
+        let (value, data) = (id.into().value(), data.elements());
         let mut recorder = self.recorder.lock();
         let position = upload_of(&recorder, value, Some(data.len()))?;
         let of = recorder.recorded().origin(value.node);
@@ -194,37 +196,35 @@ impl GpuCommandBatch {
         let value = id.into().value();
         let (position, mut buffer) = self.taken_upload(value, T::DTYPE)?;
         // The lock is not held here: `change` may use the batch.
-        let values = Arc::get_mut(&mut buffer).and_then(HostBuffer::as_slice_mut);
-        let changed = caught(|| change(values.unwrap_or_default()));
+        let changed = caught(|| change(buffer.as_slice_mut().unwrap_or_default()));
         let mut recorder = self.recorder.lock();
         recorder.changing.retain(|&changed| changed != position);
-        recorder.change_data().uploads[position] = Some(buffer);
+        recorder.change_data().uploads[position] = Some(Arc::new(buffer));
         let of = recorder.recorded().origin(value.node);
         Ok(changed.map_err(|what| DataError::Panicked { of, what })?)
     }
 
     /// The position of an upload, and its data. The data is taken from the upload where nobody else reads it, else
     /// copied; it is zeros where there is none. Until the data comes back, the upload is marked as being changed.
-    fn taken_upload(&self, value: UntypedId, dtype: DType) -> Result<(usize, Arc<HostBuffer>)> {
+    fn taken_upload(&self, value: UntypedId, dtype: DType) -> Result<(usize, HostBuffer)> {
         let pool = self.device.pool();
         let mut recorder = self.recorder.lock();
         let position = upload_of(&recorder, value, None)?;
         let of = recorder.recorded().origin(value.node);
         let elements = recorder.recorded().graph[value.node].ty.shape.elements();
         let upload = &mut recorder.change_data().uploads[position];
-        if upload.as_mut().is_some_and(|buffer| Arc::get_mut(buffer).is_some())
-            && let Some(buffer) = upload.take()
-        {
-            recorder.changing.push(position);
-            return Ok((position, buffer));
-        }
-        let copy = match upload {
-            Some(buffer) => pool.holding(buffer.dtype(), buffer.bytes()),
+        let taken = match upload.take().map(Arc::try_unwrap) {
+            Some(Ok(buffer)) => Ok(buffer),
+            Some(Err(read)) => {
+                let copy = pool.holding(read.dtype(), read.bytes());
+                *upload = Some(read);
+                copy
+            }
             None => HostBuffer::try_zeroed(dtype, elements),
         };
-        let copy = Arc::new(copy.map_err(|error| error.of(&of))?);
+        let buffer = taken.map_err(|error| error.of(&of))?;
         recorder.changing.push(position);
-        Ok((position, copy))
+        Ok((position, buffer))
     }
 }
 

@@ -70,7 +70,8 @@ counters! {
         GpuRuns gpu_runs "Runs finished on the GPU";
         Failed failed "Runs that ended with an error";
         Repeated repeated "Attempts at a run whose GPU was lost, and which were repeated";
-        Cancelled cancelled "Runs that ended before they were done: futures dropped, deadlines missed";
+        Cancelled cancelled "Runs that were dropped before they were done";
+        Late late "Runs that missed their deadline";
         SharedSubmits shared_submits "Runs submitted to the GPU together with others";
         Kernels kernels "Kernels launched";
         BytesUp bytes_up "Bytes that runs brought to the device";
@@ -152,9 +153,9 @@ impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |nanoseconds: u64| seconds(nanoseconds as f64 * 1e-9);
         let runs = count(self.cpu_runs + self.gpu_runs, "run");
-        let Self { cpu_runs, gpu_runs, running, failed, cancelled, repeated, .. } = self;
+        let Self { cpu_runs, gpu_runs, running, failed, cancelled, late, repeated, .. } = self;
         write!(f, "{runs} ({cpu_runs} cpu, {gpu_runs} gpu), {running} under way, ")?;
-        write!(f, "{failed} failed, {cancelled} cancelled, {repeated} repeated; ")?;
+        write!(f, "{failed} failed, {cancelled} cancelled, {late} late, {repeated} repeated; ")?;
         writeln!(f, "{} shared a submit", self.shared_submits)?;
         let [kernels, pipelines] =
             [(self.kernels, "kernel"), (self.pipelines_compiled, "pipeline")]
@@ -177,6 +178,13 @@ pub(crate) struct CountedRun<'a>(Option<&'a Counters>);
 impl CountedRun<'_> {
     pub fn end(mut self) {
         self.0 = None;
+    }
+
+    /// Counts the run as late.
+    pub fn is_late(mut self) {
+        if let Some(counters) = self.0.take() {
+            counters.add(Counter::Late, 1);
+        }
     }
 }
 

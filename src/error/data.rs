@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::file_and_line;
-use super::wording::{listed, nearest};
+use super::wording::{listed, nearest, type_to_ask_for};
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Shape};
 
@@ -261,7 +261,8 @@ pub enum DataError {
     },
     /// A tensor of a file has elements of another type.
     #[error(
-        "{file}: tensor {name:?} has elements of type {found}, not {asked}; ask for that type, or convert the file"
+        "{file}: tensor {name:?} has elements of type {found}, not {asked}; {}",
+        type_to_ask_for(found)
     )]
     TensorType {
         /// The file's path.

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::data::Origin;
-use super::wording::{axes, keys_mask, mask_to_give, range};
+use super::wording::{axes, misfit_of_mask, range, shapes_that_fit, transposed_fits};
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Shape};
 
@@ -24,8 +24,8 @@ pub enum MistakeKind {
     MatMulRank(Shape, Shape),
     /// A matrix product of vectors of unequal length.
     #[error(
-        "inner dimensions differ: x {0} · w {1}; the last axis of x must equal the last but one of w \
-         (`transpose` swaps them)"
+        "inner dimensions differ: x {0} · w {1}; the last axis of x must equal the last but one of w{fix}",
+        fix = transposed_fits(.0, .1)
     )]
     MatMulInner(Shape, Shape),
     /// The leading dimensions of a batched product do not broadcast.
@@ -39,24 +39,15 @@ pub enum MistakeKind {
          `permute` and `reshape` make them so"
     )]
     Attention(Vec<Shape>),
-    /// A mask of an attention that does not broadcast to the scores.
-    #[error(
-        "mask {mask} does not broadcast to the scores {scores}; {}",
-        mask_to_give(mask, scores)
-    )]
+    /// A mask of an attention that does not fit the scores.
+    #[error("{}", misfit_of_mask(mask, scores, *is_of_keys))]
     AttentionMask {
         /// The shape of the mask.
         mask: Shape,
         /// The shape of the scores.
         scores: Shape,
-    },
-    /// A mask of the keys of an attention that names others than there are.
-    #[error("mask of keys {mask} does not fit the scores {scores}; make it {}", keys_mask(scores))]
-    AttentionKeys {
-        /// The shape of the mask.
-        mask: Shape,
-        /// The shape of the scores.
-        scores: Shape,
+        /// True for a mask of keys, false for one that broadcasts to the scores.
+        is_of_keys: bool,
     },
     /// A dot product of anything but two vectors of one length.
     #[error("needs two vectors of equal length, not {0} and {1}; use `matmul` for matrices")]
@@ -97,7 +88,7 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// A reshape that changes the number of elements.
-    #[error("cannot reshape {from} ({} elements) to {to} ({} elements): the numbers must be equal; `slice` or `pad` it first", from.elements(), to.elements())]
+    #[error("cannot reshape {from} ({} elements) to {to} ({} elements): the numbers must be equal; {}", from.elements(), to.elements(), shapes_that_fit(from, to))]
     Reshape {
         /// The shape of the argument.
         from: Shape,
@@ -221,9 +212,6 @@ pub enum MistakeKind {
     /// Anything but a vector where one is needed.
     #[error("needs a vector, not {0}; use `reshape`")]
     NotAVector(Shape),
-    /// Updates that do not fit the tensor that they are scattered to: the shape that they need, and theirs.
-    #[error("updates must be {0}, one along the axis for each index, not {1}")]
-    Updates(Shape, Shape),
     /// A part of a layer of another shape than the others ask for.
     #[error(
         "{what} of shape {given}, where the other shapes ask for {wanted}; change it, or those"
@@ -236,11 +224,6 @@ pub enum MistakeKind {
         /// The shape that would fit.
         wanted: Shape,
     },
-    /// A sequence, or states of cells, without three dimensions.
-    #[error(
-        "sequences and states need three dimensions, as [steps, batch, width], not {0}; `unsqueeze` adds one"
-    )]
-    Sequence(Shape),
     /// Two shapes that must be equal.
     #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]
     UnequalShapes(Shape, Shape),
@@ -388,13 +371,16 @@ pub enum MistakeKind {
     },
     /// A resident of another device.
     #[error(
-        "{of} lives on another device ({device}); upload the data to this one, or open one device and clone it"
+        "{of} lives on one device ({device}), and the batch is of another ({batch}), opened by itself; \
+         make both with one device or its clones, or upload the data to this batch"
     )]
     ForeignResident {
         /// The resident.
         of: Origin,
         /// The name of its device.
         device: String,
+        /// The name of the batch's device.
+        batch: String,
     },
     /// A kernel of the user's own that is not valid, or does not fit its inputs. Builds without the feature `gpu` do
     /// not check it.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::data::Origin;
+use crate::base::shape::Shape;
 
 /// Data that an operation cannot work with, found by the run: the first that there is, by the order in which operations
 /// were recorded, and by the position of the element.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}:{}: {op}: {}", place.file(), place.line(), what.at(at))]
+#[error("{}:{}: {op}: {}", place.file(), place.line(), what.message(op, at))]
 pub struct Fault {
     /// The place where the operation was recorded.
     pub place: &'static Location<'static>,
@@ -23,7 +24,7 @@ pub struct Fault {
 }
 
 /// The fault that a run found in its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// An index out of range.
@@ -34,6 +35,8 @@ pub enum FaultKind {
         axis: usize,
         /// The number of elements along that axis.
         size: usize,
+        /// The table that was indexed, with its shape; `None` for the places of a scatter.
+        table: Option<Box<(Origin, Shape)>>,
     },
     /// A class that is none of those from 0 on.
     Class {
@@ -47,16 +50,24 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// The message for the element `at`.
-    fn at(&self, at: &[usize]) -> String {
+    /// The message for the element `at` of the operation `op`.
+    fn message(&self, op: &str, at: &[usize]) -> String {
         match self {
-            Self::Index { index, axis, size } => {
+            Self::Index { index, axis, size, table } => {
                 let index = index.map_or("an index".to_owned(), |index| format!("index {index}"));
-                format!("{index} at {at:?} is out of range for axis {axis} of size {size}")
+                let table = table.as_deref().map_or(String::new(), |(of, shape)| {
+                    format!("; the table is {of}, of shape {shape}")
+                });
+                format!("{index} at {at:?} is out of range for axis {axis} of size {size}{table}")
             }
             Self::Class { class, classes } => {
                 let class = class.map_or("a class".to_owned(), |class| format!("class {class}"));
-                format!("{class} at {at:?} is none of 0..{classes}")
+                let fix = match op {
+                    "cross_entropy" | "nll_loss" => "; `ClassLoss::ignore` leaves out one class",
+                    "accuracy" => "; `accuracy_with` leaves out one class",
+                    _ => "",
+                };
+                format!("{class} at {at:?} is none of 0..{classes}{fix}")
             }
             Self::DivisionByZero => format!("division by zero at {at:?}"),
         }

@@ -3,21 +3,66 @@
 use crate::base::shape::Shape;
 
 /// The shape of a mask of keys for `scores`: of their leading dimensions without the heads, and the keys.
-pub(super) fn keys_mask(scores: &Shape) -> Shape {
+fn keys_mask(scores: &Shape) -> Shape {
     let dims = scores.dims();
     let leading = dims.len().saturating_sub(3).max(usize::from(dims.len() > 2));
     dims[..leading].iter().chain(dims.last()).copied().collect()
 }
 
-/// The cure for a mask that does not broadcast to `scores`.
-pub(super) fn mask_to_give(mask: &Shape, scores: &Shape) -> String {
-    if *mask != keys_mask(scores) {
-        return format!("make it {scores}, with sizes of 1 where it repeats");
+/// The message for a mask, of keys or not, that does not fit `scores`.
+pub(super) fn misfit_of_mask(mask: &Shape, scores: &Shape, is_of_keys: bool) -> String {
+    let of_keys = keys_mask(scores);
+    if is_of_keys {
+        return format!("mask of keys {mask} does not fit the scores {scores}; make it {of_keys}");
+    }
+    let misfit = format!("mask {mask} does not broadcast to the scores {scores}");
+    if *mask != of_keys {
+        return format!("{misfit}; make it {scores}, with sizes of 1 where it repeats");
     }
     let (leading, keys) = mask.dims().split_at(mask.rank() - 1);
     let ones = std::iter::repeat_n(&1, scores.rank() - mask.rank());
     let wide: Shape = leading.iter().chain(ones).chain(keys).copied().collect();
-    format!("for a mask of keys use `AttentionMask::Keys` or make it {wide}")
+    format!("{misfit}; for a mask of keys use `AttentionMask::Keys` or make it {wide}")
+}
+
+/// The cure for a product x · w of unequal inner dimensions, where w fits transposed.
+pub(super) fn transposed_fits(x: &Shape, w: &Shape) -> String {
+    let fits = w.rank() > 1 && x.dims().last() == w.dims().last();
+    if !fits {
+        return " (`transpose` swaps them)".into();
+    }
+    "; transposed, w fits: `w.transpose()`, or `Weights::resident_transposed` for [outputs, inputs] \
+     as in files of PyTorch"
+        .into()
+}
+
+/// The cure for a reshape to another number of elements: shapes that differ from the asked one in one size, and fit.
+pub(super) fn shapes_that_fit(from: &Shape, to: &Shape) -> String {
+    let fitting = (0..to.rank()).filter_map(|axis| {
+        let mut dims = to.dims().to_vec();
+        dims[axis] = 1;
+        let others = Shape::from(&dims[..]).elements();
+        let size = from.elements().checked_div(others)?;
+        dims[axis] = size;
+        (size * others == from.elements()).then(|| Shape::from(&dims[..]).to_string())
+    });
+    let fitting: Vec<String> = fitting.collect();
+    match fitting.is_empty() {
+        true => "`slice` or `pad` it first".into(),
+        false => format!("{} would fit", fitting.join(" or ")),
+    }
+}
+
+/// The cure for a tensor of a file whose elements are not read as the type asked for.
+pub(super) fn type_to_ask_for(found: &str) -> &'static str {
+    match found {
+        "f64" | "other" => {
+            "convert it when the file is written: by `tensor.float()` in PyTorch, by `astype(\"float32\")` in NumPy"
+        }
+        "f16" | "bf16" | "f32" => "ask for f32, and `cast` the tensor",
+        "bool" => "ask for bool, and `cast` the tensor",
+        _ => "ask for i32 or u32, and `cast` the tensor",
+    }
 }
 
 /// A number of axes in words.
@@ -66,6 +111,17 @@ mod tests {
         assert_eq!(nearest("zzz", &names), "");
         assert_eq!(nearest("", &names), "");
         assert_eq!(nearest("x", &[]), "");
+    }
+
+    #[test]
+    fn shapes_that_fit_differ_in_one_size() {
+        let advice = |from: &[usize], to: &[usize]| shapes_that_fit(&from.into(), &to.into());
+        assert_eq!(advice(&[2, 3], &[4, 2]), "[3, 2] would fit");
+        assert_eq!(advice(&[4, 6], &[4, 3]), "[8, 3] or [4, 6] would fit");
+        assert_eq!(advice(&[0, 3], &[5]), "[0] would fit");
+        for (from, to) in [(&[7][..], &[2, 3][..]), (&[6], &[0, 4]), (&[6], &[])] {
+            assert_eq!(advice(from, to), "`slice` or `pad` it first", "{from:?} {to:?}");
+        }
     }
 
     #[test]

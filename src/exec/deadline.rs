@@ -1,6 +1,6 @@
 //! Futures that end early: after a time, or on a signal.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -22,21 +22,32 @@ pub(crate) async fn unless<R>(
     .await
 }
 
-/// Returns the output of `work`, or `None` if it takes longer than `limit` from the first poll.
-pub(crate) async fn within<R>(limit: Duration, work: impl Future<Output = R>) -> Option<R> {
-    unless(Delay::new(limit), work).await
+/// Returns the output of `work`, or the `limit` if there is one and it takes longer from the first poll.
+pub(crate) async fn within<R>(
+    limit: Option<Duration>,
+    work: impl Future<Output = R>,
+) -> Result<R, Duration> {
+    let late = async {
+        match limit {
+            Some(limit) => Delay::new(limit).await,
+            None => pending().await,
+        }
+    };
+    unless(late, work).await.ok_or(limit.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::{pending, ready};
+    use std::future::ready;
 
     use super::*;
 
     #[tokio::test]
     async fn work_ends_by_itself_or_is_stopped() {
-        assert_eq!(within(Duration::ZERO, ready(5)).await, Some(5), "what is done is done");
-        assert_eq!(within(Duration::from_millis(1), pending::<u8>()).await, None);
+        assert_eq!(within(Some(Duration::ZERO), ready(5)).await, Ok(5), "what is done is done");
+        let limit = Duration::from_millis(1);
+        assert_eq!(within(Some(limit), pending::<u8>()).await, Err(limit));
+        assert_eq!(within(None, ready(5)).await, Ok(5));
         assert_eq!(unless(pending(), ready(5)).await, Some(5));
         assert_eq!(unless(ready(()), pending::<u8>()).await, None);
     }

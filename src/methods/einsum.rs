@@ -49,7 +49,7 @@ impl GpuCommandBatch {
         // Not within the call, nor in a closure: operations that the iterator records are the user's own.
         let mut tensors = Vec::new();
         for x in operands {
-            tensors.push(self.operand(x));
+            tensors.push(self.operand(self.option("einsum", x)));
         }
         self.composed("einsum", || einsum(subscripts, &tensors))
     }

@@ -22,7 +22,10 @@ macro_rules! methods {
                 $(, $x: impl Operand<T>)*
                 $($(, $p: $pt)+)?
             ) -> Tensor<'_, $out> {
-                let values = [$first.operand_of(self).value() $(, $x.operand_of(self).value())*];
+                let values = [
+                    $first.operand_of(self, stringify!($name)).value()
+                    $(, $x.operand_of(self, stringify!($name)).value())*
+                ];
                 self.record(
                     Op::Elementwise(Elementwise::$op, smallvec![$($(Element::scalar($p)),+)?]),
                     &values,
@@ -57,9 +60,9 @@ impl GpuCommandBatch {
         x: impl Operand<T>,
         y: impl Operand<T>,
     ) -> Tensor<'_, T> {
-        let condition = condition.operand_of(self).value();
-        let (x, y) = (x.operand_of(self).value(), y.operand_of(self).value());
-        self.record(Op::Select, &[condition, x, y])
+        let condition = condition.operand_of(self, "select").value();
+        let [x, y] = [x.operand_of(self, "select"), y.operand_of(self, "select")];
+        self.record(Op::Select, &[condition, x.value(), y.value()])
     }
 
     /// The values as elements `U`. Float to integer truncates toward zero and saturates, NaN
@@ -67,7 +70,7 @@ impl GpuCommandBatch {
     /// ≠ 0; `bool` becomes 0 or 1.
     #[track_caller]
     pub fn cast<T: Element, U: Element>(&self, x: impl Operand<T>) -> Tensor<'_, U> {
-        self.record(Op::Cast(U::DTYPE), &[x.operand_of(self).value()])
+        self.record(Op::Cast(U::DTYPE), &[x.operand_of(self, "cast").value()])
     }
 
     /// Another name of [`silu`](Self::silu).

@@ -1,7 +1,8 @@
 //! Matrix products.
 
 use crate::base::dtype::{Element, Float, Numeric};
-use crate::batch::{GpuCommandBatch, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
+use crate::error::MistakeKind;
 use crate::ops::{Op, Precision};
 
 operations! {
@@ -17,8 +18,9 @@ operations! {
     /// `f16` products are the same with all of them.
     fn matmul_with<T: Float>(x: T, w: T; precision: Precision) -> Tensor<'b, T> = Ok(product(x, w, precision)),
         FLOAT, TURNED, SUMMED, "The matrix product, as exact as asked for: `f32` may be multiplied on matrix units.";
-    /// x·w + b: a dense layer, with `b` broadcast over the rows. The shapes are those of [`matmul`](Self::matmul), so
-    /// `w` is [inputs, outputs]. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that. Weights
+    /// x·w + b: a dense layer, with `b` broadcast over the rows. It is a mistake if `b` broadcasts to more than x·w. The shapes are those of [`matmul`](Self::matmul), so
+    /// `w` is [inputs, outputs]. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that, or read the
+    /// file by `Weights::resident_transposed`. Weights
     /// that stay on the device are residents, and stand as `&w`.
     ///
     /// ```
@@ -37,8 +39,22 @@ operations! {
     /// assert_eq!(batch.read(same).await?, [21.5, 43.25]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    fn linear<T: Numeric>(x: T, w: T, b: T) -> Tensor<'b, T> = Ok(x.matmul(w) + b),
+    fn linear<T: Numeric>(x: T, w: T, b: T) -> Tensor<'b, T> = linear(x, w, b),
         NUMERIC, TURNED, SUMMED, "x·w + b.";
+}
+
+fn linear<'b, T: Numeric>(
+    x: Tensor<'b, T>,
+    w: Tensor<'b, T>,
+    b: Tensor<'b, T>,
+) -> TensorResult<'b, T> {
+    let y = x.matmul(w);
+    let (from, to) = (b.known_shape()?, y.known_shape()?);
+    // A bias that would make the result larger is a mistake; sizes that differ are one of `add`.
+    match to.broadcast(&from) {
+        Some(grown) if grown != to => Err(MistakeKind::BroadcastTo { from, to }.into()),
+        _ => Ok(y + b),
+    }
 }
 
 pub(super) fn product<'b, T: Numeric>(

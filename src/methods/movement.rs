@@ -101,7 +101,7 @@ impl GpuCommandBatch {
         // Not within the call, nor in a closure: operations that the iterator records are the user's own.
         let mut operands: SmallVec<[UntypedId; 4]> = SmallVec::new();
         for x in tensors {
-            operands.push(self.operand(x).value());
+            operands.push(self.option("concat", x).value());
         }
         self.composed("concat", || {
             let &first = operands.first().ok_or(MistakeKind::ConcatEmpty)?;

@@ -20,7 +20,7 @@ pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
 pub(crate) use infer::{check_size, infer};
 pub(crate) use matmul::MatMulDims;
-pub(crate) use own::{CpuFunction, Elements, MOST_BINDINGS, MOST_INPUTS, OwnKernel};
+pub(crate) use own::{CpuFunction, MOST_BINDINGS, MOST_INPUTS, OwnKernel};
 pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction, reduce_table};
 pub(crate) use row::{Normalization, RowKind, row_table};

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::dtype::DType;
-
 /// A kernel in WGSL. Of its group 0 the bindings are the inputs, in order, and then the result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OwnKernel {
@@ -23,26 +21,19 @@ pub(crate) const MOST_BINDINGS: usize = 8;
 pub(crate) const MOST_INPUTS: &str =
     if MOST_BINDINGS == 8 { "at most 7" } else { panic!("the text has the number of inputs") };
 
-/// An input's elements in row-major order.
-#[derive(Clone, Copy)]
-pub(crate) struct Elements<'a> {
-    pub dtype: DType,
-    pub bytes: &'a [u8],
-}
+type Call = dyn Fn(&[&[u8]], &mut [u8]) + Send + Sync;
 
-type Call = dyn Fn(&[Elements<'_>], &mut [u8]) + Send + Sync;
-
-/// A function of the user's from the inputs to the elements of the result, which are 0 before. Graphs and plans, which
+/// A function of the user's from the bytes of the inputs to those of the result, which are 0 before. Graphs and plans, which
 /// serve many batches, know it by its position among those of a batch; the run brings it.
 #[derive(Clone)]
 pub(crate) struct CpuFunction(Arc<Call>);
 
 impl CpuFunction {
-    pub fn new(call: impl Fn(&[Elements<'_>], &mut [u8]) + Send + Sync + 'static) -> Self {
+    pub fn new(call: impl Fn(&[&[u8]], &mut [u8]) + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))
     }
 
-    pub fn call(&self, inputs: &[Elements<'_>], result: &mut [u8]) {
+    pub fn call(&self, inputs: &[&[u8]], result: &mut [u8]) {
         (self.0)(inputs, result);
     }
 }

@@ -370,8 +370,7 @@ async fn a_route_that_fails_is_left_and_nobody_notices() {
     let recorded = || {
         let batch = GpuCommandBatch::new(&device);
         // More workgroups than any device has.
-        let kernel =
-            Wgsl::new(source).groups([1 << 31, 1, 1]).on_cpu(|_, y: &mut [f32]| y[0] = 1.0);
+        let kernel = Wgsl::new(source).groups([1 << 31, 1, 1]).on_cpu(|y: &mut [f32]| y[0] = 1.0);
         let y = batch.wgsl::<f32>(kernel, 1).id();
         (batch, y)
     };

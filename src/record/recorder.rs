@@ -188,7 +188,7 @@ impl Recorder {
     pub fn update(&mut self, state: &Handle, value: UntypedId) -> Result<(), MistakeKind> {
         let recorded = self.recorded();
         if !state.device().is_same(&recorded.device) {
-            return Err(state.foreign());
+            return Err(state.foreign(&recorded.device));
         }
         let node = self.check(value)?;
         let (old, new) = (&state.ty().shape, &recorded.graph[node].ty.shape);

@@ -201,10 +201,10 @@ impl Handle {
         ReadError::EmptyResident { place: file_and_line(self.0.place) }
     }
 
-    /// The mistake to use the resident with another device.
-    pub fn foreign(&self) -> MistakeKind {
-        let device = self.0.device.info().name.clone();
-        MistakeKind::ForeignResident { of: self.origin(), device }
+    /// The mistake to use the resident in a batch of `other`, another device.
+    pub fn foreign(&self, other: &Device) -> MistakeKind {
+        let [device, batch] = [&self.0.device, other].map(|device| device.info().name.clone());
+        MistakeKind::ForeignResident { of: self.origin(), device, batch }
     }
 }
 

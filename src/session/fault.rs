@@ -8,24 +8,32 @@ use crate::error::{Fault, FaultKind};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
+use crate::record::Recorded;
 
 /// The fault at element `at` of the values that `node` works with, in a run with these uploads.
-pub(super) fn fault(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u32) -> Fault {
+pub(super) fn fault(
+    recorded: &Recorded,
+    uploads: &[Arc<HostBuffer>],
+    node: NodeId,
+    at: u32,
+) -> Fault {
+    let graph = &recorded.graph;
     let node = &graph[node];
     let (shape, what) = match node.op {
         Op::InRange { axis, size, .. } => {
             let index = known_integer(graph, uploads, node.inputs[0], at);
             let what = match axis {
-                Some(axis) => FaultKind::Index { index, axis, size },
+                Some(axis) => FaultKind::Index { index, axis, size, table: None },
                 None => FaultKind::Class { class: index, classes: size },
             };
             (&node.ty.shape, what)
         }
         Op::Gather { axis, .. } | Op::TakeAlong { axis, .. } => {
             let [table, indices] = [0, 1].map(|input| node.inputs[input]);
-            let size = graph[table].ty.shape[axis];
-            let index = known_integer(graph, uploads, indices, at);
-            (&graph[indices].ty.shape, FaultKind::Index { index, axis, size })
+            let shape = graph[table].ty.shape.clone();
+            let (size, index) = (shape[axis], known_integer(graph, uploads, indices, at));
+            let table = Some(Box::new((recorded.origin(table), shape)));
+            (&graph[indices].ty.shape, FaultKind::Index { index, axis, size, table })
         }
         _ => (&node.ty.shape, FaultKind::DivisionByZero),
     };

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -15,8 +16,8 @@ use crate::base::trace::{OFF, Timeline, event, stage};
 use crate::cost::{Placement, Residence, Route, RunOutcome};
 use crate::device::{Counter, Device, PlanChoice, PlanRequest, Prepared};
 use crate::error::{Error, Result, RunError};
-use crate::exec::HostBuffer;
 use crate::exec::budget::{Permit, TooMuch};
+use crate::exec::{HostBuffer, deadline};
 use crate::plan::Explanation;
 use crate::record::{Recorded, Uploads};
 use crate::residents::{Handle, Keep, KeptValues, UpdateOrder, commit, locations};
@@ -48,6 +49,8 @@ pub(crate) struct RunLoop<'a> {
     plan: &'a LastPlan,
     /// The page on which the times of the run are noted.
     timeline: &'a Timeline,
+    /// The time that a run is given.
+    pub limit: Option<Duration>,
 }
 
 impl Recorded {
@@ -62,7 +65,7 @@ impl Recorded {
         plan: &'a LastPlan,
         timeline: &'a Timeline,
     ) -> RunLoop<'a> {
-        RunLoop { recorded: self, plan, timeline }
+        RunLoop { recorded: self, plan, timeline, limit: None }
     }
 }
 
@@ -175,10 +178,29 @@ impl RunLoop<'_> {
         stats: &mut RunStats,
     ) -> Result<RunDone> {
         let counted = self.recorded.device.counted();
+        let run = self.run_through(order, collect, stats);
+        match deadline::within(self.limit, run).await {
+            Ok(done) => {
+                counted.end();
+                done
+            }
+            Err(limit) => {
+                counted.is_late();
+                Err(RunError::Deadline { of: self.recorded.first_result(), limit }.into())
+            }
+        }
+    }
+
+    async fn run_through(
+        &self,
+        order: &UpdateOrder,
+        collect: &mut Collect<'_>,
+        stats: &mut RunStats,
+    ) -> Result<RunDone> {
         let _updating = order.take().await;
         let mut uploads = None;
         let mut state = RunState::Choose;
-        let done = loop {
+        loop {
             event!(TRACE, "state", state = state.to_string());
             state = match state {
                 RunState::Choose => RunState::chosen(self.choose(stats)),
@@ -204,11 +226,9 @@ impl RunLoop<'_> {
                 RunState::Recover(error) => {
                     RunState::recovered(Box::pin(self.recover(error, stats)).await)
                 }
-                RunState::Ended(done) => break done,
+                RunState::Ended(done) => return done,
             };
-        };
-        counted.end();
-        done
+        }
     }
 
     /// From *choose*. A route on trial whose plan cannot be made ends its trial.

@@ -60,7 +60,7 @@ impl SingleRun<'_> {
             CompiledPieces::Split(split) => Box::pin(self.run_split(split, stats)).await?,
         };
         if let Some((node, at)) = done.failed {
-            return Err(fault(&recorded.graph, uploads, node, at).into());
+            return Err(fault(recorded, uploads, node, at).into());
         }
         Ok((done.results, done.kept))
     }

@@ -1,6 +1,9 @@
 //! Data that does not fit, and results that are not there.
 
-use onetrip::{DataError, Device, Error, GpuCommandBatch, Input, Placement, PlanError, ReadError};
+use onetrip::{
+    AttentionMask, ClassLoss, DataError, Device, Error, GpuCommandBatch, Input, LstmState,
+    Placement, PlanError, ReadError,
+};
 
 use crate::{common, foreign, refused, zeros};
 
@@ -136,8 +139,10 @@ async fn residents() {
         let line = line!() + 1;
         b.bind(&stranger);
         let want = format!(
-            "tests/mistakes/data.rs:{line}: bind: resident (at tests/mistakes/data.rs:{made}) lives on another \
-             device (cpu); upload the data to this one, or open one device and clone it"
+            "tests/mistakes/data.rs:{line}: bind: resident (at tests/mistakes/data.rs:{made}) lives on one device \
+             (cpu), and the batch is of another ({}), opened by itself; make both with one device or its clones, \
+             or upload the data to this batch",
+            device.info().name
         );
         assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
 
@@ -277,15 +282,32 @@ async fn ids_of_64_bits_out_of_range() {
     }
 }
 
-#[tokio::test]
-async fn residents_as_operands_of_another_device() {
-    let stranger = Device::cpu().resident(&[1.0_f32], [1]).unwrap();
-    let b = GpuCommandBatch::new(&Device::cpu());
-    let line = line!() + 1;
-    let _ = zeros(&b, [2, 1]).linear(zeros(&b, [1, 1]), &stranger);
-    let error = b.check_recorded().unwrap_err().to_string();
-    let want =
-        format!("tests/mistakes/data.rs:{line}: linear: resident (at tests/mistakes/data.rs:");
-    assert!(error.starts_with(&want), "{error}");
-    assert!(error.contains(" lives on another device (cpu)"), "{error}");
+/// The mistake is that of the call which was given the resident.
+#[test]
+fn residents_as_operands_of_another_device() {
+    let stranger = &Device::cpu().resident(&[1.0_f32], [1]).unwrap();
+    let refused = |call: &str, record: &dyn Fn(&GpuCommandBatch)| {
+        let b = GpuCommandBatch::new(&Device::cpu());
+        record(&b);
+        let error = b.check_recorded().unwrap_err().to_string();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(
+            error.contains(&format!(": {call}: resident (at tests/mistakes/data.rs:")),
+            "{error}"
+        );
+        assert!(
+            error.contains(" lives on one device (cpu), and the batch is of another"),
+            "{error}"
+        );
+    };
+    refused("bind", &|b| _ = b.bind(stranger));
+    refused("linear", &|b| _ = zeros(b, [2, 1]).linear(zeros(b, [1, 1]), stranger));
+    refused("add", &|b| _ = zeros(b, 1) + stranger);
+    refused("select", &|b| _ = b.full(1, true).select(zeros(b, 1), stranger));
+    refused("concat", &|b| _ = b.concat([stranger], 0));
+    refused("einsum", &|b| _ = b.einsum("i->", [stranger]));
+    refused("group_norm", &|b| _ = b.group_norm(zeros(b, [2, 1]), 1, stranger, None, 1e-5));
+    refused("AttentionMask::add", &|b| _ = AttentionMask::add(b, stranger));
+    refused("ClassLoss::weighted", &|b| _ = ClassLoss::weighted(b, stranger));
+    refused("LstmState::new", &|b| _ = LstmState::new(b, zeros(b, 1), stranger));
 }

@@ -1,11 +1,12 @@
 //! Layers, losses and windows of what does not fit.
 
 use onetrip::{
-    Attention, AttentionMask, CellWeights, ClassLoss, Conv1d, Conv2d, ConvTranspose2d, Corners,
-    GpuCommandBatch, LossReduction, LstmState, MAX_RANK, Pool1d, Pool2d, Recurrence, Rotary,
+    Attention, AttentionMask, Causal, CellWeights, ClassLoss, Conv1d, Conv2d, ConvTranspose2d,
+    Corners, GpuCommandBatch, LossReduction, LstmState, MAX_RANK, Pool1d, Pool2d, Recurrence,
+    Rotary,
 };
 
-use crate::{HAND_OVER, foreign, refused, refused_call, zeros};
+use crate::{HAND_OVER, foreign, misshaped, refused, refused_call, zeros};
 
 #[test]
 fn transposed_convolutions_and_sizes() {
@@ -24,13 +25,10 @@ fn transposed_convolutions_and_sizes() {
             b.conv_transpose2d(x, w, None, conv)
         },
     );
-    refused(
-        "conv_transpose2d: bias of shape [3], where the other shapes ask for [4]; change it, or those",
-        |b| {
-            let (x, w, bias) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]), zeros(b, [3]));
-            b.conv_transpose2d(x, w, bias, ConvTranspose2d::default())
-        },
-    );
+    refused(&misshaped("conv_transpose2d: bias", "[3]", "[4]"), |b| {
+        let (x, w, bias) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]), zeros(b, [3]));
+        b.conv_transpose2d(x, w, bias, ConvTranspose2d::default())
+    });
     let size = 1_usize << 62;
     refused(
         &format!(
@@ -80,56 +78,35 @@ fn recurrent_layers() {
         let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 3, 5));
         b.lstm(x, &[cell], None, both).0
     });
-    refused(
-        "gru: sequences and states need three dimensions, as [steps, batch, width], not [7, 3]; `unsqueeze` adds one",
-        |b| {
-            let (x, cell) = (zeros(b, [7, 3]), cell(b, 3, 3, 5));
-            b.gru(x, &[cell], None, forwards).0
-        },
-    );
-    refused(
-        "lstm: input weights of shape [20, 4], where the other shapes ask for [20, 3]; change it, or those",
-        |b| {
-            let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
-            b.lstm(x, &[cell], None, forwards).0
-        },
-    );
+    refused("gru: x must be [steps, batch, width], not [7, 3]", |b| {
+        let (x, cell) = (zeros(b, [7, 3]), cell(b, 3, 3, 5));
+        b.gru(x, &[cell], None, forwards).0
+    });
+    refused(&misshaped("lstm: input weights", "[20, 4]", "[20, 3]"), |b| {
+        let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
+        b.lstm(x, &[cell], None, forwards).0
+    });
     // The second layer takes what the first gives.
-    refused(
-        "gru: input weights of shape [18, 3], where the other shapes ask for [18, 5]; change it, or those",
-        |b| {
-            let (x, cells) = (zeros(b, [7, 2, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
-            b.gru(x, &cells, None, forwards).0
-        },
-    );
-    refused(
-        "lstm: state of shape [2, 2, 5], where the other shapes ask for [1, 2, 5]; change it, or those",
-        |b| {
-            let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
-            b.lstm(x, &[cell], Some(LstmState::new(b, h, h)), forwards).0
-        },
-    );
-    refused(
-        "gru: state of shape [3, 5], where the other shapes ask for [2, 5]; change it, or those",
-        |b| {
-            let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
-            b.gru(x, &[cell], h, forwards).0
-        },
-    );
-    refused_call(
-        "lstm_cell: hidden weights of shape [15, 5], where the other shapes ask for [20, 5]; change it, or those",
-        |b| {
-            let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
-            b.lstm_cell(x, LstmState::new(b, h, h), cell);
-        },
-    );
-    refused(
-        "gru_cell: bias of shape [5], where the other shapes ask for [15]; change it, or those",
-        |b| {
-            let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
-            b.gru_cell(x, h, cell.with_bias(b, [zeros(b, [5]); 2]))
-        },
-    );
+    refused(&misshaped("gru: input weights", "[18, 3]", "[18, 5]"), |b| {
+        let (x, cells) = (zeros(b, [7, 2, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
+        b.gru(x, &cells, None, forwards).0
+    });
+    refused(&misshaped("lstm: state", "[2, 2, 5]", "[1, 2, 5]"), |b| {
+        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
+        b.lstm(x, &[cell], Some(LstmState::new(b, h, h)), forwards).0
+    });
+    refused(&misshaped("gru: state", "[3, 5]", "[2, 5]"), |b| {
+        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
+        b.gru(x, &[cell], h, forwards).0
+    });
+    refused_call(&misshaped("lstm_cell: hidden weights", "[15, 5]", "[20, 5]"), |b| {
+        let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+        b.lstm_cell(x, LstmState::new(b, h, h), cell);
+    });
+    refused(&misshaped("gru_cell: bias", "[5]", "[15]"), |b| {
+        let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+        b.gru_cell(x, h, cell.with_bias(b, [zeros(b, [5]); 2]))
+    });
 }
 
 #[test]
@@ -175,13 +152,10 @@ fn weights_of_classes() {
 
 #[test]
 fn normalizations_of_channels() {
-    refused(
-        "batch_norm: mean of shape [4], where the other shapes ask for [3]; change it, or those",
-        |b| {
-            let (x, four, three) = (zeros(b, [2, 3, 8]), zeros(b, [4]), zeros(b, [3]));
-            b.batch_norm(x, four, three, None, None, 1e-5)
-        },
-    );
+    refused(&misshaped("batch_norm: mean", "[4]", "[3]"), |b| {
+        let (x, four, three) = (zeros(b, [2, 3, 8]), zeros(b, [4]), zeros(b, [3]));
+        b.batch_norm(x, four, three, None, None, 1e-5)
+    });
     refused("instance_norm: x must be [batch, channels, …], not [3]", |b| {
         b.instance_norm(zeros(b, [3]), None, None, 1e-5)
     });
@@ -189,10 +163,9 @@ fn normalizations_of_channels() {
         "group_norm: 6 channels of [2, 6] cannot be cut into 4 groups of one size; the groups must divide the channels",
         |b| b.group_norm(zeros(b, [2, 6]), 4, None, None, 1e-5),
     );
-    refused(
-        "group_norm: bias of shape [2], where the other shapes ask for [6]; change it, or those",
-        |b| b.group_norm(zeros(b, [2, 6]), 2, None, zeros(b, [2]), 1e-5),
-    );
+    refused(&misshaped("group_norm: bias", "[2]", "[6]"), |b| {
+        b.group_norm(zeros(b, [2, 6]), 2, None, zeros(b, [2]), 1e-5)
+    });
     refused("l2_normalize: epsilon must be finite and not negative, not -1", |b| {
         b.l2_normalize(zeros(b, [2, 6]), 0, -1.0)
     });
@@ -216,13 +189,10 @@ fn convolutions() {
     refused("conv1d: w must be [filters, channels / groups, size], not [4, 3]", |b| {
         b.conv1d(zeros(b, [1, 3, 8]), zeros(b, [4, 3]), None, Conv1d::default())
     });
-    refused(
-        "conv1d: bias of shape [1], where the other shapes ask for [4]; change it, or those",
-        |b| {
-            let (x, w, bias) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 1]), zeros(b, [1]));
-            b.conv1d(x, w, bias, Conv1d::default())
-        },
-    );
+    refused(&misshaped("conv1d: bias", "[1]", "[4]"), |b| {
+        let (x, w, bias) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 1]), zeros(b, [1]));
+        b.conv1d(x, w, bias, Conv1d::default())
+    });
     refused("conv2d: groups must be at least 1, not 0", |b| {
         let (x, w) = (zeros(b, [1, 3, 8, 8]), zeros(b, [4, 3, 3, 3]));
         b.conv2d(x, w, None, Conv2d { groups: 0, ..conv })
@@ -347,6 +317,18 @@ fn attention_over_what_does_not_fit() {
     }
 }
 
+/// An axis of groups would be the ninth.
+#[test]
+fn grouped_heads_of_eight_dimensions() {
+    let want =
+        "scaled_dot_product_attention: 9 dimensions are more than the 8 supported; merge some";
+    refused(want, |b| {
+        let (q, k) = (zeros(b, [1, 1, 1, 1, 1, 4, 5, 8]), zeros(b, [1, 1, 1, 1, 1, 2, 5, 8]));
+        let how = Attention { causal: Causal::TopLeft, ..Attention::default() };
+        b.scaled_dot_product_attention(q, k, k, how)
+    });
+}
+
 #[test]
 fn masks_of_attention_that_do_not_broadcast() {
     let named = "scaled_dot_product_attention: mask";
@@ -387,16 +369,15 @@ fn masks_of_attention_that_do_not_broadcast() {
 
 #[test]
 fn weights_of_norms() {
-    let rule = "where the other shapes ask for [48]; change it, or those";
-    refused(&format!("layer_norm_with: weight of shape [47], {rule}"), |b| {
+    refused(&misshaped("layer_norm_with: weight", "[47]", "[48]"), |b| {
         let (x, weight, bias) = (zeros(b, [2, 3, 48]), zeros(b, [47]), zeros(b, [48]));
         b.layer_norm_with(x, weight, bias, -1, 1e-5)
     });
-    refused(&format!("layer_norm_with: bias of shape [1, 48], {rule}"), |b| {
+    refused(&misshaped("layer_norm_with: bias", "[1, 48]", "[48]"), |b| {
         let (x, weight, bias) = (zeros(b, [48, 2]), zeros(b, [48]), zeros(b, [1, 48]));
         b.layer_norm_with(x, weight, bias, 0, 1e-5)
     });
-    refused(&format!("rms_norm_with: weight of shape [], {rule}"), |b| {
+    refused(&misshaped("rms_norm_with: weight", "[]", "[48]"), |b| {
         b.rms_norm_with(zeros(b, [2, 48]), 1.0, 1, 1e-5)
     });
     let want = "rms_norm_with: epsilon must be finite and not negative, not -1";

@@ -40,6 +40,11 @@ fn refused_call(want: &str, record: impl FnOnce(&GpuCommandBatch)) {
     assert!(text.contains(&called), "line {line} does not call `{}`: {text}", mistake.op);
 }
 
+/// The message for a part of a layer that has another shape than the others ask for.
+fn misshaped(part: &str, given: &str, wanted: &str) -> String {
+    format!("{part} of shape {given}, where the other shapes ask for {wanted}; change it, or those")
+}
+
 fn zeros(b: &GpuCommandBatch, shape: impl Into<Shape>) -> Tensor<'_, f32> {
     b.full(shape, 0.0)
 }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use onetrip::{BufferId, MAX_RANK, SearchSide, SortOrder, f16};
+use onetrip::{BufferId, Device, GpuCommandBatch, MAX_RANK, SearchSide, SortOrder, f16};
 
-use crate::{HAND_OVER, foreign, refused, zeros};
+use crate::{HAND_OVER, foreign, misshaped, refused, zeros};
 
 #[test]
 fn more_of_an_axis_than_there_is() {
@@ -52,13 +52,25 @@ fn matrix_products() {
         "matmul: batch dimensions of x [2, 3, 4] · w [3, 4, 5] do not broadcast: sizes must be equal or 1; `unsqueeze` adds a size of 1",
         |b| b.matmul(zeros(b, [2, 3, 4]), zeros(b, [3, 4, 5])),
     );
+    let rule = "the last axis of x must equal the last but one of w";
+    let fix = "transposed, w fits: `w.transpose()`, or `Weights::resident_transposed` for [outputs, inputs] as in files of PyTorch";
+    let want = format!("linear: inner dimensions differ: x [2, 3] · w [2, 3]; {rule}; {fix}");
+    refused(&want, |b| {
+        let (x, w, bias) = (zeros(b, [2, 3]), zeros(b, [2, 3]), zeros(b, [3]));
+        b.linear(x, w, bias)
+    });
+    // A bias may be broadcast, not the product.
     refused(
-        "linear: inner dimensions differ: x [2, 3] · w [2, 3]; the last axis of x must equal the last but one of w (`transpose` swaps them)",
-        |b| {
-            let (x, w, bias) = (zeros(b, [2, 3]), zeros(b, [2, 3]), zeros(b, [3]));
-            b.linear(x, w, bias)
-        },
+        "linear: cannot broadcast [7, 1] to [1, 5]: only sizes of 1 can grow; `unsqueeze` adds one",
+        |b| b.linear(zeros(b, [1, 3]), zeros(b, [3, 5]), zeros(b, [7, 1])),
     );
+    refused(
+        "linear: cannot broadcast [5, 1] to [5]: only sizes of 1 can grow; `unsqueeze` adds one",
+        |b| b.linear(zeros(b, [3]), zeros(b, [3, 5]), zeros(b, [5, 1])),
+    );
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let y = b.linear(zeros(&b, [7, 3]), zeros(&b, [3, 5]), zeros(&b, [7, 1]));
+    assert_eq!(y.shape().expect("a bias a row").dims(), [7, 5]);
     let rule = "use `matmul` for matrices";
     refused(&format!("dot: needs two vectors of equal length, not [3] and [4]; {rule}"), |b| {
         b.dot(zeros(b, [3]), zeros(b, [4]))
@@ -144,13 +156,10 @@ fn indexing() {
     refused("searchsorted: needs a vector, not [2, 3]; use `reshape`", |b| {
         b.searchsorted(zeros(b, [2, 3]), zeros(b, [5]), SearchSide::Left)
     });
-    refused(
-        "scatter_add: updates must be [2, 4], one along the axis for each index, not [2, 3]",
-        |b| {
-            let (x, i) = (zeros(b, [2, 3]), b.full([4], 0_i32));
-            b.scatter_add(x, i, x, -1)
-        },
-    );
+    refused(&misshaped("scatter_add: updates", "[2, 3]", "[2, 4]"), |b| {
+        let (x, i) = (zeros(b, [2, 3]), b.full([4], 0_i32));
+        b.scatter_add(x, i, x, -1)
+    });
     refused("scatter_max: needs a vector, not [3, 1]; use `reshape`", |b| {
         let (x, i) = (zeros(b, [2, 3]), b.full([3, 1], 0_i32));
         b.scatter_max(x, i, x, 1)
@@ -177,7 +186,7 @@ fn movement() {
     refused(&format!("permute: {each}, not [1, -1]"), |b| b.permute(zeros(b, [2, 3]), [1, -1]));
     refused(&format!("permute: {each}, not [0, 2]"), |b| b.permute(zeros(b, [2, 3]), [0, 2]));
     refused(
-        "reshape: cannot reshape [2, 3] (6 elements) to [4, 2] (8 elements): the numbers must be equal; `slice` or `pad` it first",
+        "reshape: cannot reshape [2, 3] (6 elements) to [4, 2] (8 elements): the numbers must be equal; [3, 2] would fit",
         |b| b.reshape(zeros(b, [2, 3]), [4, 2]),
     );
     refused(

@@ -2,7 +2,7 @@
 
 use onetrip::{Device, Error, GpuCommandBatch, MistakeKind, Tensor, Wgsl};
 
-use super::{COUNTS, counts, in_one_group};
+use super::{COUNTS, common, counts, in_one_group};
 
 /// The only mistake of a batch, without its place.
 fn mistake(record: impl FnOnce(&GpuCommandBatch)) -> MistakeKind {
@@ -179,14 +179,6 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
     });
     assert_eq!(what.to_string(), "does not take f16; use `cast` first");
     let what = mistake(|batch| {
-        let x = batch.upload(&[1_u32]);
-        batch.wgsl::<i32>(counts(x, 1), 1);
-    });
-    assert_eq!(
-        what.to_string(),
-        "what the function of `Wgsl::on_cpu` writes must be of the result's element type, not u32 for i32"
-    );
-    let what = mistake(|batch| {
         let x = batch.upload(&[1_i32]);
         let kernel = (0..8).fold(in_one_group(""), |kernel, _| kernel.input(x));
         batch.wgsl::<i32>(kernel, 1);
@@ -213,6 +205,34 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
         batch.wgsl::<u32>(counts(x, 1), vec![1; 20]);
     });
     assert!(matches!(what, MistakeKind::Rank(20)), "{what}");
+}
+
+/// Whether or not the device would ever call it.
+#[tokio::test]
+async fn functions_of_other_types_than_the_kernels_are_mistakes() {
+    for device in common::devices().await {
+        let said = |x: &GpuCommandBatch, kernel: Wgsl| {
+            x.wgsl::<u32>(kernel, 1);
+            x.check_recorded().map_err(|error| error.to_string())
+        };
+        let rule = "the function of `Wgsl::on_cpu` must be of the element types of the inputs, in order, and of the \
+                    result, not";
+        let refused = |given: &str, record: &dyn Fn(Wgsl) -> Wgsl| {
+            let batch = GpuCommandBatch::new(&device);
+            let kernel = in_one_group(COUNTS).entry_point("count").input(batch.upload(&[1_u32]));
+            let error = said(&batch, record(kernel)).expect_err(given);
+            assert!(error.ends_with(&format!("{rule} {given} for (u32) to u32")), "{error}");
+        };
+        refused("(u32) to i32", &|kernel| kernel.on_cpu(|_: &[u32], _: &mut [i32]| {}));
+        refused("(f32) to u32", &|kernel| kernel.on_cpu(|_: &[f32], _: &mut [u32]| {}));
+        refused("() to u32", &|kernel| kernel.on_cpu(|_: &mut [u32]| {}));
+        refused("(u32, u32) to u32", &|kernel| {
+            kernel.on_cpu(|_: &[u32], _: &[u32], _: &mut [u32]| {})
+        });
+        let batch = GpuCommandBatch::new(&device);
+        let kernel = counts(batch.upload(&[0_u32]), 1);
+        assert_eq!(said(&batch, kernel), Ok(()));
+    }
 }
 
 fn counts_of(x: Tensor<bool>) -> Wgsl {

@@ -10,7 +10,7 @@ use crate::base::dtype::Element;
 #[cfg(feature = "ndarray")]
 use crate::batch::arrays::ArrayD;
 use crate::batch::{
-    BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
+    BufferId, GpuCommandBatch, Inputs, OutputKey, Outputs, Profile, Program, ReadView, Resident,
     Tensor,
 };
 use crate::calibrate::Progress;
@@ -101,15 +101,15 @@ twins!(Program {
     /// # Ok(())
     /// # }
     /// ```
-    compute run: run_blocking<'a>(&self,)(inputs: impl IntoIterator<Item = impl Into<Input<'a>>>)
+    compute run: run_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>)
         -> Outputs;
-    wait run_within: run_within_blocking<'a>(&self,)
-        (limit: Duration, inputs: impl IntoIterator<Item = impl Into<Input<'a>>>) -> Outputs;
-    wait run_unless: run_unless_blocking<'a>(&self,)
-        (stop: impl Future<Output = ()>, inputs: impl IntoIterator<Item = impl Into<Input<'a>>>)
+    wait run_within: run_within_blocking<'a, K>(&self,)
+        (limit: Duration, inputs: impl Inputs<'a, K>) -> Outputs;
+    wait run_unless: run_unless_blocking<'a, K>(&self,)
+        (stop: impl Future<Output = ()>, inputs: impl Inputs<'a, K>)
         -> Outputs;
-    wait profile: profile_blocking<'a>(&self,)
-        (inputs: impl IntoIterator<Item = impl Into<Input<'a>>>) -> Profile;
+    wait profile: profile_blocking<'a, K>(&self,)
+        (inputs: impl Inputs<'a, K>) -> Profile;
 });
 
 twins!(Outputs {

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
 use super::ids::Unfilled;
-use super::input::{Input, ValueKey};
+use super::input::{Input, Inputs, ValueKey};
 use super::profile::Profile;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
@@ -112,8 +112,9 @@ impl Program {
     /// reads the data that [residents](GpuCommandBatch::bind) hold when it starts. When it ends, it fills the residents
     /// that the batch [keeps](GpuCommandBatch::keep).
     ///
-    /// An input is a pair of a tensor, an id or a name with its data. Where element types differ, an [`Input`] is made of
-    /// each, and [`Input::ids`] of 64-bit integers:
+    /// An input is a pair of a tensor, an id or a name with its data. Inputs of different element types are a
+    /// [tuple](Inputs), and 64-bit integers an [`Input::ids`]. A tensor borrows its batch, so that a task that outlives
+    /// the batch takes its [`id`](crate::Tensor::id):
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -123,7 +124,9 @@ impl Program {
     /// let (ids, mask) = (batch.input::<i32>("ids", 3), batch.input::<bool>("mask", 3));
     /// let y = mask.select(table.gather(ids, 0), 0.0);
     /// let program = batch.compile().await?;
-    /// let inputs = [Input::ids(ids, &[2, 0, 1]), Input::from((mask, &[true, true, false]))];
+    /// let (ids, mask, y) = (ids.id(), mask.id(), y.id()); // They are `'static`; tensors borrow the batch.
+    /// drop(batch);
+    /// let inputs = (Input::ids(ids, &[2, 0, 1]), (mask, &[true, true, false]));
     /// assert_eq!(program.run(inputs).await?.read(y).await?, [2.5, 0.5, 0.0]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
@@ -148,27 +151,37 @@ impl Program {
     /// [`PlanError::EmptyResident`](crate::PlanError::EmptyResident); a failure of the device
     /// ([`DeviceError`](crate::DeviceError)); a [`Fault`](crate::Fault) in the data, and then residents stay as they
     /// were.
-    pub fn run<'s, 'a: 's>(
+    pub fn run<'s, 'a: 's, K>(
         &'s self,
-        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+        inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
+        self.run_fitting(self.0.fitting(&mut inputs.list()), None)
     }
 
-    fn run_fitting<'s>(&'s self, inputs: Result<Fitting<'s>>) -> BoxFuture<'s, Result<Outputs>> {
-        Box::pin(async {
+    fn run_fitting<'s>(
+        &'s self,
+        inputs: Result<Fitting<'s>>,
+        limit: Option<Duration>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        Box::pin(async move {
             let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
-            stage.over(pin!(self.run_timed(inputs?, &OFF))).await
+            stage.over(pin!(self.run_timed(inputs?, limit, &OFF))).await
         })
     }
 
-    async fn run_timed(&self, inputs: Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
+    async fn run_timed(
+        &self,
+        inputs: Fitting<'_>,
+        limit: Option<Duration>,
+        timeline: &Timeline,
+    ) -> Result<Outputs> {
         let program = &*self.0;
         let mut stats = RunStats::default();
         let mut lent = Uploads::new();
         let mut inputs = Some(inputs);
         let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent);
-        let runs = program.recorded.timed_run_loop(&program.plan, timeline);
+        let mut runs = program.recorded.timed_run_loop(&program.plan, timeline);
+        runs.limit = limit;
         let done = runs.run(&program.order, &mut collect, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
         let RunDone { prepared, results, kept } = done?;
@@ -197,11 +210,11 @@ impl Program {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn profile<'s, 'a: 's>(
+    pub fn profile<'s, 'a: 's, K>(
         &'s self,
-        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+        inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Profile>> {
-        self.profile_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
+        self.profile_fitting(self.0.fitting(&mut inputs.list()))
     }
 
     fn profile_fitting<'s>(
@@ -212,7 +225,7 @@ impl Program {
             let inputs = inputs?;
             let timeline = Timeline::begun();
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
-            let outputs = stage.over(pin!(self.run_timed(inputs, &timeline))).await?;
+            let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline))).await?;
             Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
         })
     }
@@ -243,24 +256,12 @@ impl Program {
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Deadline`].
-    pub fn run_within<'s, 'a: 's>(
+    pub fn run_within<'s, 'a: 's, K>(
         &'s self,
         limit: Duration,
-        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+        inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.within(limit, self.run(inputs))
-    }
-
-    fn within<'s>(
-        &'s self,
-        limit: Duration,
-        run: BoxFuture<'s, Result<Outputs>>,
-    ) -> BoxFuture<'s, Result<Outputs>> {
-        Box::pin(async move {
-            let done = deadline::within(limit, run).await;
-            let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };
-            done.unwrap_or_else(|| Err(missed().into()))
-        })
+        self.run_fitting(self.0.fitting(&mut inputs.list()), Some(limit))
     }
 
     /// Runs the program unless `stop` completes first. Each poll polls the run before `stop`, so a run that completes
@@ -268,10 +269,10 @@ impl Program {
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Cancelled`].
-    pub async fn run_unless<'s, 'a: 's>(
+    pub async fn run_unless<'s, 'a: 's, K>(
         &'s self,
         stop: impl Future<Output = ()>,
-        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+        inputs: impl Inputs<'a, K>,
     ) -> Result<Outputs> {
         let done = deadline::unless(stop, self.run(inputs)).await;
         done.unwrap_or_else(|| Err(RunError::Cancelled.into()))
@@ -297,7 +298,10 @@ type Fitting<'a> = SmallVec<[(usize, NodeId, Input<'a>); 4]>;
 
 impl Inner {
     /// `inputs`, each with the position of the upload that it fills, and its node.
-    fn fitting<'a>(&self, inputs: &mut dyn Iterator<Item = Input<'a>>) -> Result<Fitting<'a>> {
+    fn fitting<'s, 'a: 's>(
+        &self,
+        inputs: &mut dyn Iterator<Item = Input<'a>>,
+    ) -> Result<Fitting<'s>> {
         let mut fitting = Fitting::new();
         let mut given = SmallVec::<[bool; 64]>::from_elem(false, self.recorded.uploads.len());
         for input in inputs {

@@ -29,6 +29,10 @@ pub struct Outputs {
 
 /// The key of a value of a program: the tensor that recording it returned, its id, or the
 /// [name](crate::GpuCommandBatch::name) that it was given.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no key of an output of elements `{T}`",
+    note = "a tensor or an id of `{T}` is, and a `&str` with the name of a value; results are read as their own type"
+)]
 pub trait OutputKey<T>: sealed::Keyed + Copy {}
 
 mod sealed {

@@ -17,10 +17,20 @@ impl GpuCommandBatch {
     /// A resident as an input of this batch. It must live on this batch's device.
     #[track_caller]
     pub fn bind<T: Element>(&self, resident: &Resident<T>) -> Tensor<'_, T> {
+        self.bound(resident, "bind")
+    }
+
+    /// A resident as an input, for `method`.
+    #[track_caller]
+    pub(crate) fn bound<T: Element>(
+        &self,
+        resident: &Resident<T>,
+        method: &'static str,
+    ) -> Tensor<'_, T> {
         let handle = resident.handle();
         let mut recorder = self.recorder.lock();
         if !handle.device().is_same(&self.device) {
-            let node = recorder.mistake("bind", handle.foreign(), T::DTYPE);
+            let node = recorder.mistake(method, handle.foreign(&self.device), T::DTYPE);
             return self.tensor(node);
         }
         recorder.recording.start();

@@ -22,14 +22,18 @@ use crate::record::UntypedId;
     note = "ids, tensors and borrowed residents of `{T}` are, and a value of `{T}`; `cast` converts tensors"
 )]
 pub trait Operand<T: Element> {
-    /// The id in `batch`, where a number is recorded.
+    /// The id in `batch`, where a number is recorded. A resident of another device is a mistake of `method`.
     #[doc(hidden)]
     #[track_caller]
-    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T>;
+    fn operand_of(self, batch: &GpuCommandBatch, method: &'static str) -> BufferId<T>;
 }
 
 /// An argument that an operation can do without: a tensor, an id, a borrowed resident, or `None`; or an
 /// `Option` of an id.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand of elements `{T}`, and not `None`",
+    note = "ids, tensors and borrowed residents of `{T}` are; an `Option` holds an id: `Some(x.id())`"
+)]
 pub trait OptionalOperand<T: Element> {
     /// The id in `batch`, where a number is recorded.
     #[doc(hidden)]
@@ -44,9 +48,9 @@ impl<T: Element> OptionalOperand<T> for Option<BufferId<T>> {
 }
 
 macro_rules! operands {
-    ($($operand:ty: |$x:ident, $batch:ident| $id:expr;)*) => {$(
+    ($($operand:ty: |$x:ident, $batch:ident, $method:ident| $id:expr;)*) => {$(
         impl<T: Element> Operand<T> for $operand {
-            fn operand_of(self, $batch: &GpuCommandBatch) -> BufferId<T> {
+            fn operand_of(self, $batch: &GpuCommandBatch, $method: &'static str) -> BufferId<T> {
                 let $x = self;
                 $id
             }
@@ -54,27 +58,27 @@ macro_rules! operands {
 
         impl<T: Element> OptionalOperand<T> for $operand {
             fn optional_of(self, batch: &GpuCommandBatch) -> Option<BufferId<T>> {
-                Some(self.operand_of(batch))
+                Some(self.operand_of(batch, "operand"))
             }
         }
     )*};
 }
 operands! {
-    BufferId<T>: |id, _batch| id;
-    &BufferId<T>: |id, _batch| *id;
-    Tensor<'_, T>: |tensor, _batch| tensor.id();
-    &Tensor<'_, T>: |tensor, _batch| tensor.id();
-    &Resident<T>: |resident, batch| batch.bind(resident).id();
+    BufferId<T>: |id, _batch, _method| id;
+    &BufferId<T>: |id, _batch, _method| *id;
+    Tensor<'_, T>: |tensor, _batch, _method| tensor.id();
+    &Tensor<'_, T>: |tensor, _batch, _method| tensor.id();
+    &Resident<T>: |resident, batch, method| batch.bound(resident, method).id();
 }
 
 impl<T: Element> Operand<T> for T {
-    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T> {
+    fn operand_of(self, batch: &GpuCommandBatch, _method: &'static str) -> BufferId<T> {
         batch.source::<T>(Op::Full(self.scalar()), Shape::default()).id()
     }
 }
 
 /// Several values of any element types, for [`GpuCommandBatch::outputs`]: an array, a vector or a slice of ids or
-/// tensors, or a tuple of up to six.
+/// tensors, or a tuple of up to eight.
 pub trait Values: sealed::Values {}
 
 impl<V: sealed::Values> Values for V {}
@@ -82,6 +86,10 @@ impl<V: sealed::Values> Values for V {}
 pub(super) mod sealed {
     use super::UntypedId;
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no value of a batch, and no list of values",
+        note = "tensors and ids are, and arrays, vectors and tuples of these, such as `(y, z.id())`"
+    )]
     pub trait Values {
         /// Hands over each of them.
         #[track_caller]
@@ -125,19 +133,13 @@ impl<V: sealed::Values + ?Sized> sealed::Values for &V {
     }
 }
 
-macro_rules! tuples {
-    ($(($($name:ident $at:tt),+);)*) => {$(
-        impl<$($name: sealed::Values),+> sealed::Values for ($($name,)+) {
+macro_rules! values {
+    ($($value:ident $at:tt),+) => {
+        impl<$($value: sealed::Values),+> sealed::Values for ($($value,)+) {
             fn each(&self, take: &mut dyn FnMut(UntypedId)) {
                 $(self.$at.each(take);)+
             }
         }
-    )*};
+    };
 }
-tuples! {
-    (A 0, B 1);
-    (A 0, B 1, C 2);
-    (A 0, B 1, C 2, D 3);
-    (A 0, B 1, C 2, D 3, E 4);
-    (A 0, B 1, C 2, D 3, E 4, F 5);
-}
+tuples!(values);

@@ -19,7 +19,17 @@ impl GpuCommandBatch {
     /// An operand as a tensor. A number is recorded, a foreign id stays foreign.
     #[track_caller]
     pub(crate) fn operand<T: Element>(&self, x: impl Operand<T>) -> Tensor<'_, T> {
-        Tensor::new(self, x.operand_of(self))
+        Tensor::new(self, x.operand_of(self, "operand"))
+    }
+
+    /// The id of an operand that `method` puts into options.
+    #[track_caller]
+    pub(crate) fn option<T: Element>(
+        &self,
+        method: &'static str,
+        x: impl Operand<T>,
+    ) -> BufferId<T> {
+        x.operand_of(self, method)
     }
 
     #[track_caller]

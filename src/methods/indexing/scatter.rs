@@ -80,7 +80,8 @@ fn scattered<'b, T: Element, I: Index>(
         return Err(MistakeKind::NotAVector(places).into());
     }
     if source.dims() != fits {
-        return Err(MistakeKind::Updates(fits.into(), source).into());
+        let (given, wanted) = (source, fits.into());
+        return Err(MistakeKind::LayerShape { what: "updates", given, wanted }.into());
     }
     if count == 0 {
         return Ok(None);

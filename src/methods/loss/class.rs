@@ -32,7 +32,7 @@ impl ClassLoss {
     /// The default with a factor for each class: a tensor, an id or a borrowed resident.
     #[track_caller]
     pub fn weighted(batch: &GpuCommandBatch, weight: impl Operand<f32>) -> Self {
-        Self { weight: Some(batch.operand(weight).id()), ..Self::default() }
+        Self { weight: Some(batch.option("ClassLoss::weighted", weight)), ..Self::default() }
     }
 }
 

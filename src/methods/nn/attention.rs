@@ -1,7 +1,7 @@
 //! Scaled dot product attention.
 
 use crate::base::dtype::{DType, Element, Float, Scalar};
-use crate::base::shape::Shape;
+use crate::base::shape::{MAX_RANK, Shape};
 use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Scores};
@@ -34,19 +34,19 @@ impl AttentionMask {
     /// [`Add`](Self::Add) of an operand of the batch: a tensor, an id or a borrowed resident.
     #[track_caller]
     pub fn add(batch: &GpuCommandBatch, mask: impl Operand<f32>) -> Self {
-        Self::Add(batch.operand(mask).id())
+        Self::Add(batch.option("AttentionMask::add", mask))
     }
 
     /// [`Keep`](Self::Keep) of an operand of the batch.
     #[track_caller]
     pub fn keep(batch: &GpuCommandBatch, mask: impl Operand<bool>) -> Self {
-        Self::Keep(batch.operand(mask).id())
+        Self::Keep(batch.option("AttentionMask::keep", mask))
     }
 
     /// [`Keys`](Self::Keys) of an operand of the batch.
     #[track_caller]
     pub fn keys(batch: &GpuCommandBatch, mask: impl Operand<bool>) -> Self {
-        Self::Keys(batch.operand(mask).id())
+        Self::Keys(batch.option("AttentionMask::keys", mask))
     }
 }
 
@@ -138,11 +138,7 @@ fn broadcasting<'b>(
     let shape = if is_of_keys { spread(&given, scores.rank()) } else { Some(given.clone()) };
     let Some(shape) = shape.filter(|shape| shape.broadcast(scores).as_ref() == Some(scores)) else {
         let (mask, scores) = (given, scores.clone());
-        return Err(if is_of_keys {
-            MistakeKind::AttentionKeys { mask, scores }.into()
-        } else {
-            MistakeKind::AttentionMask { mask, scores }.into()
-        });
+        return Err(MistakeKind::AttentionMask { mask, scores, is_of_keys }.into());
     };
     let added = |keep: Tensor<'b, bool>| keep.select(0.0, f32::NEG_INFINITY);
     Ok(match mask {
@@ -213,6 +209,10 @@ fn heads(
         }
         let groups = heads(q) / served;
         let free = causal.is_none() && mask.is_none_or(serves_all);
+        let rank = shapes.iter().map(Shape::rank).max().unwrap_or(0);
+        if !free && rank == MAX_RANK {
+            return Err(MistakeKind::Rank(rank + 1));
+        }
         Some(Groups::new(shapes, mask, [served, groups], free).ok_or_else(wrong)?)
     } else {
         None

@@ -30,7 +30,7 @@ impl Rotary {
     /// The default at the given positions: a tensor, an id or a borrowed resident.
     #[track_caller]
     pub fn at(batch: &GpuCommandBatch, positions: impl Operand<f32>) -> Self {
-        Self { positions: Some(batch.operand(positions).id()), ..Self::default() }
+        Self { positions: Some(batch.option("Rotary::at", positions)), ..Self::default() }
     }
 }
 

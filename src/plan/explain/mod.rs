@@ -1,5 +1,6 @@
 //! A plan as text that a person understands.
 
+mod apart;
 mod page;
 mod side_table;
 
@@ -26,6 +27,7 @@ pub struct Explanation {
     sides: Vec<Backend>,
     dispatches: u64,
     peak_bytes: u64,
+    budget_bytes: u64,
     predicted_seconds: f64,
     text: String,
 }
@@ -78,6 +80,7 @@ impl Explanation {
             sides: plans.iter().flat_map(|plan| plan.steps.iter().map(|_| plan.backend)).collect(),
             dispatches: total(Plan::dispatches),
             peak_bytes: total(|plan| plan.peak_bytes),
+            budget_bytes: placed.held_bytes(),
             predicted_seconds: placed.seconds(),
             text,
         }
@@ -111,6 +114,13 @@ impl Explanation {
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes
+    }
+
+    /// Bytes that a [memory budget](crate::DeviceBuilder::memory_budget) counts for a run: buffers of the run, kept
+    /// results, and on a GPU the host's memory for transfers. Residents and data of uploads do not count.
+    #[must_use]
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget_bytes
     }
 
     /// Predicted seconds of a run.
@@ -168,6 +178,7 @@ fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targe
     let measured = targets.iter().all(|target| target.profile.measured);
     let figures = if measured { "" } else { " (by typical figures, none were measured)" };
     let _ = writeln!(page, "  {by}{}{figures}", times.join("; "));
+    let _ = writeln!(page, "  a memory budget counts {} for a run", bytes(placed.held_bytes()));
 }
 
 /// The values that other parts hand to this one.
@@ -236,6 +247,49 @@ mod tests {
             assert!(page.contains(": 1.0 M elements, 4.0 MiB read"), "{page}");
             assert!(!page.contains("flops"), "{page}");
         }
+    }
+
+    #[test]
+    fn kernels_that_do_not_fuse_say_why() {
+        let reasons = |record: fn(&GpuCommandBatch)| {
+            let page = page(Backend::Cpu, record);
+            let lines = page.lines().filter_map(|line| line.strip_prefix("     not fused with "));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(|batch| _ = batch.exp(batch.upload(&[1.0_f32])).neg()), [""; 0]);
+        let two = reasons(|batch| {
+            batch.sum(batch.upload_shaped(&[0.5_f32; 12], [3, 4]), 0).softmax(0);
+        });
+        assert_eq!(two, ["1: a reduction and a row operation take a kernel each"]);
+        let result = reasons(|batch| {
+            let y = batch.upload_shaped(&[0.5_f32; 12], [3, 4]).exp();
+            batch.download(y);
+            y.sum(0).download();
+        });
+        assert_eq!(result, ["1: v1 is a result"]);
+        let broadcast = reasons(|batch| {
+            let x = batch.upload_shaped(&[0.5_f32; 12], [3, 4]);
+            let _ = x - x.sum(0);
+        });
+        assert_eq!(broadcast, ["1: v1 is broadcast"]);
+        let own = reasons(|batch| {
+            let x = batch.upload(&[0.5_f32; 4]).exp();
+            let source = "@group(0) @binding(0) var<storage, read> x: array<f32>;
+                @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+                @compute @workgroup_size(1) fn main() { y[0] = x[0]; }";
+            let twin = |x: &[f32], y: &mut [f32]| y[0] = x[0];
+            let kernel = crate::Wgsl::new(source).input(x).groups([1, 1, 1]).on_cpu(twin);
+            batch.wgsl::<f32>(kernel, 1).neg();
+        });
+        assert_eq!(
+            own,
+            ["1: a kernel of your own does not fuse", "2: a kernel of your own does not fuse"]
+        );
+        let table = reasons(|batch| {
+            let rows = batch.upload(&[1_u32, 0]);
+            let _ = batch.upload_shaped(&[0.5_f32; 12], [3, 4]).exp().gather(rows, 0);
+        });
+        assert_eq!(table, ["1: v2 is looked up in memory"]);
     }
 
     #[test]

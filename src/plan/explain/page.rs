@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::apart::apart;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits};
 use crate::error::file_and_line;
@@ -90,6 +91,9 @@ impl Printer<'_> {
             let _ = write!(page, "; {memory}");
         }
         page.push('\n');
+        for (made, why) in apart(self.plan, at) {
+            let _ = writeln!(page, "     not fused with {}: {why}", made + 1);
+        }
     }
 
     /// The buffers that the step's results take, and the values that had them before.

@@ -294,7 +294,7 @@ pub(super) mod tests {
             assert!(matches!(missed, Err(PlanError::GpuOnly { .. })), "{rule}");
         }
         let either =
-            batch(crate::Wgsl::new(source).groups([1, 1, 1]).on_cpu(|_, y: &mut [f32]| y[0] = 1.0));
+            batch(crate::Wgsl::new(source).groups([1, 1, 1]).on_cpu(|y: &mut [f32]| y[0] = 1.0));
         assert_eq!(side(&either, &targets, Placement::Auto), Backend::Cpu);
     }
 

@@ -6,7 +6,6 @@ use crate::base::process::caught;
 use crate::error::{DeviceError, file_and_line};
 use crate::exec::HostBuffer;
 use crate::exec::cpu::Job;
-use crate::ops::Elements;
 use crate::plan::CustomForm;
 
 /// Calls the user's function to compute the output, which is 0 before.
@@ -25,9 +24,9 @@ pub(crate) fn run(
     let elements = |&input: &u16| {
         let value = step.operands[usize::from(input)].source.value()?;
         let buffer = job.values[value.index()].as_deref()?;
-        Some(Elements { dtype: buffer.dtype(), bytes: buffer.bytes() })
+        Some(buffer.bytes())
     };
-    let inputs: Option<SmallVec<[Elements<'_>; 4]>> = form.inputs.iter().map(elements).collect();
+    let inputs: Option<SmallVec<[&[u8]; 4]>> = form.inputs.iter().map(elements).collect();
     let inputs = inputs.ok_or_else(|| DeviceError::broken("an input was never computed"))?;
     caught(|| function.call(&inputs, output.bytes_mut())).map_err(|message| DeviceError::Panicked {
         place: file_and_line(step.place),

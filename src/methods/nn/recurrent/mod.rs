@@ -30,7 +30,8 @@ impl<T: Float> CellWeights<T> {
     /// Weights without biases: tensors, ids or borrowed residents.
     #[track_caller]
     pub fn new(batch: &GpuCommandBatch, input: impl Operand<T>, hidden: impl Operand<T>) -> Self {
-        let (input, hidden) = (batch.operand(input).id(), batch.operand(hidden).id());
+        let [input, hidden] =
+            [batch.option("CellWeights::new", input), batch.option("CellWeights::new", hidden)];
         Self { input, hidden, bias: None }
     }
 
@@ -39,7 +40,8 @@ impl<T: Float> CellWeights<T> {
     #[track_caller]
     pub fn with_bias(self, batch: &GpuCommandBatch, bias: [impl Operand<T>; 2]) -> Self {
         let [input, hidden] = bias;
-        let bias = [batch.operand(input).id(), batch.operand(hidden).id()];
+        let name = "CellWeights::with_bias";
+        let bias = [batch.option(name, input), batch.option(name, hidden)];
         Self { bias: Some(bias), ..self }
     }
 }
@@ -73,7 +75,8 @@ impl<T: Float> LstmState<T> {
     /// A state of tensors, ids or borrowed residents.
     #[track_caller]
     pub fn new(batch: &GpuCommandBatch, h: impl Operand<T>, c: impl Operand<T>) -> Self {
-        Self { h: batch.operand(h).id(), c: batch.operand(c).id() }
+        let name = "LstmState::new";
+        Self { h: batch.option(name, h), c: batch.option(name, c) }
     }
 
     fn of([h, c]: CellState<'_, T>) -> Self {
@@ -167,7 +170,8 @@ fn recur<'b, T: Float>(
     check_parameter("the number of cells", fits, must, &cells.len())?;
     let shape = x.known_shape()?;
     if shape.rank() != 3 {
-        return Err(MistakeKind::Sequence(shape).into());
+        let (what, wanted) = ("x", "[steps, batch, width]");
+        return Err(MistakeKind::Layout { what, wanted, shape }.into());
     }
     let steps = shape[usize::from(how.batch_first)];
     let must = "at most 1048576; hand the states on from part to part";
@@ -210,7 +214,8 @@ fn try_each<'b, T: Float>(
 fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> TensorResult<'_, T> {
     let shape = states.known_shape()?;
     let &[_, batch, size] = shape.dims() else {
-        return Err(MistakeKind::Sequence(shape).into());
+        let (what, wanted) = ("state", "[cells, batch, width]");
+        return Err(MistakeKind::Layout { what, wanted, shape }.into());
     };
     check_shape("state", [states], [count, batch, size])?;
     Ok(states.slice([at..at + 1, 0..batch, 0..size]).squeeze(0))

@@ -1,0 +1,69 @@
+//! Kernels that hand a value on through memory, and the reason why they are not one kernel.
+
+use crate::plan::forms::Form;
+use crate::plan::step::Step;
+use crate::plan::step_parts::{OperandSource, ValueId};
+use crate::plan::{Home, Plan};
+
+/// For each kernel that makes a value which kernel `at` reads: its position, and the reason where it is known.
+pub(super) fn apart(plan: &Plan, at: usize) -> Vec<(usize, String)> {
+    let reader = &plan.steps[at];
+    let mut apart: Vec<(usize, String)> = Vec::new();
+    for value in reader.reads() {
+        let makes = |step: &Step| step.outputs.iter().any(|output| output.value == value);
+        if !matches!(plan.values[value.index()].home, Home::Slot(_) | Home::Kept(_)) {
+            continue;
+        }
+        let Some(made) = plan.steps[..at].iter().position(makes) else { continue };
+        if apart.iter().all(|&(other, _)| other != made)
+            && let Some(why) = reason(plan, value, &plan.steps[made], reader)
+        {
+            apart.push((made, why));
+        }
+    }
+    apart
+}
+
+/// The reason why `reader` does not compute `value`, which `maker` stores.
+fn reason(plan: &Plan, value: ValueId, maker: &Step, reader: &Step) -> Option<String> {
+    let name = format!("v{}", value.0);
+    if [maker, reader].iter().any(|step| matches!(step.form, Form::Custom(_))) {
+        return Some("a kernel of your own does not fuse".into());
+    }
+    let is_table = |source: OperandSource| source == OperandSource::Table(value);
+    if reader.operands.iter().any(|operand| is_table(operand.source)) {
+        return Some(format!("{name} is looked up in memory"));
+    }
+    let (made, reads) = (kind(&maker.form), kind(&reader.form));
+    let [made_by_map, read_by_map] = [maker, reader].map(|step| matches!(step.form, Form::Map(_)));
+    if !made_by_map && !read_by_map {
+        return Some(format!("{made} and {reads} take a kernel each"));
+    }
+    if made_by_map && plan.downloads.iter().chain(&plan.keeps).any(|&output| output == value) {
+        return Some(format!("{name} is a result"));
+    }
+    let readers = plan.steps.iter().filter(|step| step.reads().contains(&value)).count();
+    if readers > 1 {
+        return Some(format!("{readers} kernels read {name}"));
+    }
+    let elements = plan.values[value.index()].shape.elements() as u64;
+    if !made_by_map && reader.form.kernel().points() > elements {
+        return Some(format!("{name} is broadcast"));
+    }
+    let in_tiles = matches!(reader.form, Form::MatMul(_) | Form::Attention(_));
+    in_tiles.then(|| format!("each tile of {reads} would compute {name} anew"))
+}
+
+/// The kind of kernel in words.
+fn kind(form: &Form) -> &'static str {
+    match form {
+        Form::Map(_) => "a map",
+        Form::Reduce(_) => "a reduction",
+        Form::Row(_) => "a row operation",
+        Form::Scan(_) => "a scan",
+        Form::Sort(_) => "a sort",
+        Form::MatMul(_) => "a matrix product",
+        Form::Attention(_) => "an attention",
+        Form::Custom(_) => "a kernel of your own",
+    }
+}
