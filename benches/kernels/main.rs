@@ -22,6 +22,9 @@ mod convolution;
 mod indexing;
 mod memory;
 mod order;
+#[path = "../common/random.rs"]
+#[expect(dead_code, reason = "shared with a bench that names its numbers")]
+mod random;
 mod reference;
 #[path = "../../examples/common/timing.rs"]
 mod timing;

@@ -4,6 +4,8 @@ use std::error::Error;
 
 use onetrip::{Element, Float, f16};
 
+pub use crate::random::Random;
+
 /// Positions that are compared.
 const SAMPLES: usize = 64;
 
@@ -31,28 +33,7 @@ impl Number for f16 {
     }
 }
 
-/// Uniform numbers in −1..1 (splitmix64: Steele et al., 2014).
-pub struct Random(u64);
-
 impl Random {
-    /// The generator of `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// `n` numbers.
-    pub fn floats(&mut self, n: usize) -> Vec<f32> {
-        (0..n).map(|_| (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
-    }
-
     /// `n` numbers of another type.
     pub fn numbers<T: Number>(&mut self, n: usize) -> Vec<T> {
         self.floats(n).into_iter().map(T::number).collect()
@@ -69,7 +50,7 @@ pub fn check(
     let Some(got) = got else { return Ok(()) };
     let mut random = Random::new(99);
     for _ in 0..SAMPLES {
-        let at = (random.next() % got.len() as u64) as usize;
+        let at = (random.bits() % got.len() as u64) as usize;
         let (got, want) = (f64::from(got[at]), exact(at));
         if (got - want).abs() > tolerance || got.is_nan() {
             return Err(format!("{what}: element {at} is {got}, not {want}").into());
@@ -83,7 +64,7 @@ pub fn relative_error(got: &[f32], exact: impl Fn(usize) -> f64) -> f64 {
     let mut random = Random::new(98);
     let (mut error, mut norm) = (0.0, 0.0);
     for _ in 0..SAMPLES {
-        let at = (random.next() % got.len() as u64) as usize;
+        let at = (random.bits() % got.len() as u64) as usize;
         let want = exact(at);
         error += (f64::from(got[at]) - want).powi(2);
         norm += want * want;

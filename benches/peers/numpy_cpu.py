@@ -1,4 +1,4 @@
-"""The cases of `benches/cpu` in NumPy on the host: `kernel <case> <median_ms>`.
+"""The cases of `benches/cpu/by_hand` in NumPy on the host: `kernel <case> <median_ms>`.
 
 Elementwise work and reductions run on one thread, as NumPy does; products on those of its BLAS. Each
 result goes to an array that exists, where NumPy can write it there.
