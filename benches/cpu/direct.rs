@@ -5,6 +5,8 @@ use gemm::Parallelism;
 use multiversion::multiversion;
 use rayon::prelude::*;
 
+use crate::convolution::Sizes;
+
 /// Elements that a thread takes at a time.
 const CHUNK: usize = 1 << 14;
 
@@ -187,30 +189,34 @@ fn product(
     }
 }
 
-/// A convolution of `images` of `channels` squares of `side` with as many filters of 3 × 3, zeros around: each image's
-/// windows written out, and multiplied by `gemm`.
-pub fn convolution([channels, side]: [usize; 2], images: &[f32], w: &[f32], out: &mut [f32]) {
-    let len = channels * side * side;
-    let pairs = out.par_chunks_mut(len).zip(images.par_chunks(len));
-    pairs.for_each_init(Vec::new, |windows, (out, image)| {
-        windows_of(image, side, windows);
-        let size = [channels, side * side, 9 * channels];
-        product(size, w, windows, [side * side, 1], out, Parallelism::None);
+/// A convolution: each image's windows written out, and multiplied by `gemm`, an image a thread.
+pub fn convolution(sizes: &Sizes, images: &[f32], w: &[f32], out: &mut [f32]) {
+    let Sizes { channels, side, filters, size, groups, .. } = *sizes;
+    let (taps, places) = (channels / groups * size * size, sizes.places() * sizes.places());
+    let filters = filters / groups;
+    let pairs = out
+        .par_chunks_mut(filters * places)
+        .zip(images.par_chunks(channels / groups * side * side))
+        .enumerate();
+    pairs.for_each_init(Vec::new, |windows, (index, (out, image))| {
+        windows_of(sizes, image, windows);
+        let w = &w[index % groups * filters * taps..][..filters * taps];
+        product([filters, places, taps], w, windows, [places, 1], out, Parallelism::None);
     });
 }
 
-/// The windows of 3 × 3, a row for each place in one and a column for each window.
-fn windows_of(image: &[f32], side: usize, windows: &mut Vec<f32>) {
+/// The windows, a row for each place in one and a column for each window.
+fn windows_of(sizes: &Sizes, image: &[f32], windows: &mut Vec<f32>) {
+    let Sizes { side, size, step, padding, dilation, .. } = *sizes;
     windows.clear();
     for channel in image.chunks(side * side) {
-        for (i, j) in (0..3).flat_map(|i| (0..3_usize).map(move |j| (i, j))) {
-            for row in (0..side).map(|row| (row + i).wrapping_sub(1)) {
-                let row = channel.chunks(side).nth(row).unwrap_or(&[]);
-                let before = if j == 0 { [0.0].as_slice() } else { &[] };
-                let inside = row.get(j.saturating_sub(1)..row.len() - usize::from(j == 0));
-                let end = windows.len() + side;
-                windows.extend(before.iter().chain(inside.unwrap_or(&[])));
-                windows.resize(end, 0.0);
+        for (i, j) in (0..size).flat_map(|i| (0..size).map(move |j| (i, j))) {
+            for row in (0..sizes.places()).map(|row| row * step + i * dilation) {
+                let row = channel.chunks(side).nth(row.wrapping_sub(padding)).unwrap_or(&[]);
+                windows.extend((0..sizes.places()).map(|column| {
+                    let column = (column * step + j * dilation).wrapping_sub(padding);
+                    row.get(column).copied().unwrap_or(0.0)
+                }));
             }
         }
     }

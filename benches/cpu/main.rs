@@ -12,6 +12,7 @@
 
 #[path = "../common/chain.rs"]
 mod chain;
+mod convolution;
 mod direct;
 mod measure;
 #[path = "../kernels/reference.rs"]
@@ -24,7 +25,7 @@ mod timing;
 use std::error::Error;
 
 use measure::{Bench, Work};
-use onetrip::{Axes, Conv2d, GpuCommandBatch, Numeric, Tensor, f16};
+use onetrip::{Axes, GpuCommandBatch, Numeric, Tensor, f16};
 use reference::{Random, check};
 
 type Done = Result<(), Box<dyn Error>>;
@@ -54,11 +55,18 @@ async fn main() -> Done {
         let name = format!("linear_relu_{rows}x1024x1024");
         product(&bench, &name, 1, [rows, 1024, 1024], Extra::BiasAndRelu).await?;
     }
+    for rows in [1, 16, 64, 256] {
+        let name = format!("linear_out_in_{rows}x1024x1024");
+        product(&bench, &name, 1, [rows, 1024, 1024], Extra::Transposed).await?;
+    }
+    let name = "linear_gelu_4096x1536x384";
+    product(&bench, name, 1, [4096, 1536, 384], Extra::BiasAndGelu).await?;
+    product(&bench, "matmul_4096x1536x384", 1, [4096, 1536, 384], Extra::Nothing).await?;
     for rows in [1, 64] {
         let name = format!("linear_relu_{rows}x4096x4096");
         product(&bench, &name, 1, [rows, 4096, 4096], Extra::BiasAndRelu).await?;
     }
-    convolution(&bench, "conv2d_3x3_8x64x56x56").await?;
+    convolution::all(&bench).await?;
     rows(&bench).await?;
     reductions(&bench).await
 }
@@ -155,6 +163,7 @@ enum Extra {
     /// The right operand is a transposed view.
     Transposed,
     BiasAndRelu,
+    BiasAndGelu,
 }
 
 /// `batch` products of `m × k` and `k × n`; beside them, the `gemm` crate.
@@ -184,7 +193,11 @@ async fn product(
             let (x, w) = (b.bind(&on_x), b.bind(&on_w));
             let w = if transposed { w.transpose() } else { w };
             let y = x.matmul(w);
-            if extra == Extra::BiasAndRelu { (y + b.bind(&on_bias)).relu() } else { y }
+            match extra {
+                Extra::BiasAndRelu => (y + b.bind(&on_bias)).relu(),
+                Extra::BiasAndGelu => (y + b.bind(&on_bias)).gelu(),
+                Extra::Nothing | Extra::Transposed => y,
+            }
         })
         .await?;
     let exact = |i: usize| {
@@ -195,7 +208,12 @@ async fn product(
                 f64::from(x[row * k + at]) * f64::from(w)
             })
             .sum();
-        if extra == Extra::BiasAndRelu { (sum + f64::from(bias[column])).max(0.0) } else { sum }
+        let x = sum + f64::from(bias[column]);
+        match extra {
+            Extra::BiasAndRelu => x.max(0.0),
+            Extra::BiasAndGelu => 0.5 * x * (1.0 + libm::erf(x * 0.5f64.sqrt())),
+            Extra::Nothing | Extra::Transposed => sum,
+        }
     };
     check(name, Some(y), 1e-5 * (k as f64).sqrt(), exact)
 }
@@ -242,45 +260,6 @@ async fn products_in_turn(bench: &Bench, name: &str) -> Done {
         exact = (0..SIDE * SIDE).map(element).collect();
     }
     check(name, Some(y), 1e-4, |i| exact[i])
-}
-
-/// A convolution of 8 images with 64 filters of 3 × 3; beside it, windows written out and `gemm`, an image a thread.
-async fn convolution(bench: &Bench, name: &str) -> Done {
-    const CHANNELS: usize = 64;
-    const SIDE: usize = 56;
-    const LEN: usize = 8 * CHANNELS * SIDE * SIDE;
-    if !bench.wants(name) {
-        return Ok(());
-    }
-    let mut random = Random::new(4);
-    let (x, w) = (random.floats(LEN), random.floats(CHANNELS * CHANNELS * 9));
-    let on_x = bench.device.resident(&x, [8, CHANNELS, SIDE, SIDE])?;
-    let on_w = bench.device.resident(&w, [CHANNELS, CHANNELS, 3, 3])?;
-    let conv = Conv2d { padding: [(1, 1); 2], ..Conv2d::default() };
-    let mut out = vec![0.0; LEN];
-    let beside = || direct::convolution([CHANNELS, SIDE], &x, &w, &mut out);
-    let work = Work::Flops(2.0 * (LEN * CHANNELS * 9) as f64);
-    let y = bench
-        .pair(name, &work, "windows and gemm", beside, |b| {
-            b.bind(&on_x).conv2d(b.bind(&on_w), None, conv)
-        })
-        .await?;
-    let exact = |i: usize| {
-        let [image, f, r, c] =
-            [i / (CHANNELS * SIDE * SIDE), i / (SIDE * SIDE) % CHANNELS, i / SIDE % SIDE, i % SIDE];
-        let term = |at: usize| {
-            let [channel, i, j] = [at / 9, at / 3 % 3, at % 3];
-            let [row, column] = [(r + i).wrapping_sub(1), (c + j).wrapping_sub(1)];
-            if row >= SIDE || column >= SIDE {
-                return 0.0;
-            }
-            let x = x[((image * CHANNELS + channel) * SIDE + row) * SIDE + column];
-            f64::from(x) * f64::from(w[f * CHANNELS * 9 + at])
-        };
-        (0..CHANNELS * 9).map(term).sum()
-    };
-    check(name, Some(y), 1e-4, exact)?;
-    check("windows and gemm", Some(out), 1e-4, exact)
 }
 
 /// A product of 1024² matrices of another type, read as `f32`; beside it, `gemm` of `f32`.
