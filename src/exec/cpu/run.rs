@@ -84,7 +84,8 @@ fn run_step(
         outputs.push(values.buffer_for(id)?);
     }
     if !step.is_empty() {
-        compute(&Job { step, tapes, values: values.all(), functions, failures }, &mut outputs)?;
+        let (values, pool) = (values.all(), values.pool());
+        compute(&Job { step, tapes, values, functions, failures, pool }, &mut outputs)?;
     }
     for (id, buffer) in ids.zip(outputs) {
         values.put(id, buffer);
