@@ -60,6 +60,7 @@ fn reduction_in_parts() {
         inner: [1_000][..].into(),
         prologue,
         schedule: ReduceSchedule::new(ReduceLayout::Group, 2),
+        sliding: None,
     };
     insta::assert_snapshot!(print(&make.finish(Form::Reduce(form))));
 }
@@ -78,6 +79,7 @@ fn reduction_over_windows() {
         inner: [2, 3][..].into(),
         prologue,
         schedule: ReduceSchedule::new(ReduceLayout::Thread, 1),
+        sliding: None,
     };
     insta::assert_snapshot!(print(&make.finish(Form::Reduce(form))));
 }
