@@ -56,7 +56,7 @@ struct Texts {
 impl Reduction {
     fn new(form: &ReduceForm, kernel: &Kernel<'_>) -> Self {
         let step: &Step = kernel.step;
-        let ReduceForm { combine, outer, inner, prologue, schedule } = form;
+        let ReduceForm { combine, outer, inner, prologue, schedule, .. } = form;
         let axes = ReduceAxes::new(outer, inner, *prologue, &step.parts(&kernel.plan.values));
         let ty = step.expr.ty(*prologue);
         Self {

@@ -40,8 +40,14 @@ fn case(
     make.output(out, outer, root);
     make.output(out, outer, acc);
     let (outer, inner) = ((*outer).into(), (*inner).into());
-    let mut case =
-        make.finish(Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule }));
+    let mut case = make.finish(Form::Reduce(ReduceForm {
+        combine,
+        outer,
+        inner,
+        prologue,
+        schedule,
+        sliding: None,
+    }));
     case.tolerance = 1e-4;
     case
 }

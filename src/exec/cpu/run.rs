@@ -96,7 +96,10 @@ fn run_step(
 fn compute(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
     match &job.step.form {
         Form::Map { .. } => forms::map::run(job, outputs),
-        Form::Reduce(form) => forms::reduce::run(job, form, outputs),
+        Form::Reduce(form) => match &form.sliding {
+            Some(sliding) => forms::sliding::run(job, form, sliding, outputs),
+            None => forms::reduce::run(job, form, outputs),
+        },
         Form::Row(form) => forms::row::run(job, form, outputs)?,
         Form::Sort(form) => forms::sort::run(job, form, outputs)?,
         Form::Scan(form) => forms::scan::run(job, form, outputs),

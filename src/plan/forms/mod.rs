@@ -22,7 +22,7 @@ pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
     MatMulForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,
 };
-pub(crate) use self::reduce::{ReduceForm, ReduceLayout, ReduceSchedule};
+pub(crate) use self::reduce::{ReduceForm, ReduceLayout, ReduceSchedule, Sliding, SlidingAxis};
 pub(crate) use self::row::RowForm;
 pub(crate) use self::scan::ScanForm;
 pub(crate) use self::sort::{SortForm, SortSchedule};
@@ -73,6 +73,11 @@ pub(crate) trait KernelForm {
     /// Predicted seconds of the form's products on a GPU, if more is known than their flops.
     fn product_seconds(&self, _work: &Work, _target: &Target) -> Option<f64> {
         None
+    }
+
+    /// The work on the host, where `work` is that of a GPU's kernel.
+    fn on_host(&self, work: Work) -> Work {
+        work
     }
 
     /// The elements that the host gathers one by one, each with an index to find and to check.

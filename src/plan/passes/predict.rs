@@ -17,11 +17,12 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
     let mut tally = Tally::new(&step.parts(values));
     form.work(&mut tally);
     let work = Work { bytes: read as f64 + written as f64, ..tally.work };
+    let on_host = form.on_host(work);
     let on_cpu = Work {
-        arithmetic: work.arithmetic + WINDOW_FLOPS * form.host_gathers(&step.operands),
-        product: work.product * form.host_padding(),
+        arithmetic: on_host.arithmetic + WINDOW_FLOPS * form.host_gathers(&step.operands),
+        product: on_host.product * form.host_padding(),
         dispatches: u64::from(!step.is_empty()),
-        ..work
+        ..on_host
     };
     // Partial results are written and read again.
     let partial = step.scratch.map_or(0.0, |scratch| 8.0 * scratch.words as f64);

@@ -10,4 +10,5 @@ pub(crate) mod order;
 pub(crate) mod reduce;
 pub(crate) mod row;
 pub(crate) mod scan;
+pub(crate) mod sliding;
 pub(crate) mod sort;

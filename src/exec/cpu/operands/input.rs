@@ -31,7 +31,8 @@ impl<'a> BoundInput<'a> {
             (OperandSource::Value(_), Some(value)) => LaneData::of(value),
             _ => LaneData::Iota,
         };
-        Self::through(view, data, operand.clamp)
+        let clamp = operand.clamp && !view.is_inside(data.len());
+        Self::through(view, data, clamp)
     }
 
     /// Binds the elements of `value`, read through `view`, all of which lies inside `value`.

@@ -165,7 +165,7 @@ impl Case {
 pub fn reduce(combine: Combine, outer: &[usize], inner: &[usize], prologue: Ref) -> Form {
     let (outer, inner) = (outer.into(), inner.into());
     let schedule = ReduceSchedule::new(ReduceLayout::Group, 1);
-    Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule })
+    Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule, sliding: None })
 }
 
 /// Rows of `len` elements.

@@ -1,17 +1,20 @@
 //! The form of reductions.
 
+mod sliding;
 mod windows;
 
+pub(crate) use self::sliding::{Sliding, SlidingAxis};
 pub(crate) use self::windows::ReduceAxes;
 pub(crate) use self::windows::{Met, WindowLanes, Windows};
 use super::axes::Dims;
 use super::tally::{Tally, count};
-use super::{KernelForm, join, partial};
+use super::{KernelForm, gathers, join, partial};
 use crate::base::shape::{View, points};
+use crate::cost::Work;
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
-use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::step_parts::{Space, StepOperand, StepParts};
 
 /// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
 /// results is split until it has as many. More of them have less to add each, and leave more partial results.
@@ -40,6 +43,8 @@ pub(crate) struct ReduceForm {
     pub inner: Dims,
     pub prologue: Ref,
     pub schedule: ReduceSchedule,
+    /// The windows that the elements are of, if they slide over images.
+    pub sliding: Option<Sliding>,
 }
 
 /// The schedule of a reduction on a GPU.
@@ -92,7 +97,11 @@ impl ReduceForm {
 
 impl KernelForm for ReduceForm {
     fn name(&self) -> &'static str {
-        if self.schedule.lanes.is_some() { "reduce, shared windows" } else { "reduce" }
+        match (self.schedule.lanes, &self.sliding) {
+            (Some(_), _) => "reduce, shared windows",
+            (None, Some(_)) => "reduce, sliding windows",
+            (None, None) => "reduce",
+        }
     }
 
     fn dims(&self, space: Space) -> Vec<usize> {
@@ -105,6 +114,16 @@ impl KernelForm for ReduceForm {
         tally.evaluate(&[self.prologue], elements);
         tally.results(count(&self.outer));
         tally.work.reduce = elements;
+    }
+
+    fn on_host(&self, work: Work) -> Work {
+        let results = count(&self.outer);
+        self.sliding.as_ref().map_or(work, |sliding| sliding.on_host(work, results))
+    }
+
+    /// Elements of images are read in rows.
+    fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
+        if self.sliding.is_some() { 0.0 } else { gathers(operands) }
     }
 
     fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {

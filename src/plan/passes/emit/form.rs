@@ -54,6 +54,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             inner: axes.iter().map(|&axis| shape[axis]).collect(),
             prologue: op.before(x).r(),
             schedule: ReduceSchedule::new(ReduceLayout::Group, 1),
+            sliding: None,
         })
     }
 

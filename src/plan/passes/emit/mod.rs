@@ -19,6 +19,7 @@ use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Move, View};
 use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
+use crate::plan::forms::{Form, Sliding};
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::step::{Cost, Step};
 use crate::plan::step_parts::{Lookup, OperandSource, Space, StepOperand, StepOutput, ValueId};
@@ -46,14 +47,18 @@ pub(crate) fn step(
         known: HashMap::new(),
         lookups: Vec::new(),
     };
-    let form = emitter.form(group)?;
+    let mut form = emitter.form(group)?;
     let outputs = emitter.outputs(group)?;
     let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, .. } = emitter;
+    let expr = builder.finish();
+    if let Form::Reduce(form) = &mut form {
+        form.sliding = Sliding::of(form, &expr, &operands, &scalars);
+    }
     Some(Step {
         ops: names(ir, &group.ops),
         place: ir.nodes[group.root].place,
         form,
-        expr: builder.finish(),
+        expr,
         operands,
         scalars,
         outputs,

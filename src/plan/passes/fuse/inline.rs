@@ -4,7 +4,7 @@
 use super::{Group, Pass, add_reader, distinct, operations};
 use crate::base::dtype::DType;
 use crate::cost::Backend;
-use crate::ops::Op;
+use crate::ops::{Combine, Elementwise, Op};
 use crate::plan::passes::ir::{IrNode, Ix};
 use crate::plan::passes::path::Path;
 use crate::plan::passes::reads::{
@@ -182,6 +182,8 @@ impl Pass<'_> {
                     return None;
                 }
                 Space::X | Space::W | Space::Query | Space::Key | Space::Value => 1.0,
+                // The cores compute each element once, however many windows it lies in.
+                Space::Main if self.slides(group, read) => 1.0,
                 Space::Main | Space::Scores | Space::Out | Space::Whole => {
                     read.path.shape().elements() as f64 / elements.max(1.0)
                 }
@@ -189,6 +191,23 @@ impl Pass<'_> {
             evaluations += elements * times.max(1.0);
         }
         Some(evaluations)
+    }
+
+    /// True if the host's kernel of the group reads windows of images, and no operation but a weight comes between.
+    fn slides(&self, group: usize, read: &Read) -> bool {
+        let op = |ix: Ix| &self.ir.nodes[ix].op;
+        let Group { root, ops, .. } = &self.groups[group];
+        let combines = match op(*root) {
+            Op::Reduce { op, .. } => {
+                matches!(op.def().combine, Combine::Sum | Combine::Max | Combine::Min)
+            }
+            _ => false,
+        };
+        let weighs = |&ix: &Ix| {
+            ix == *root || matches!(op(ix), Op::Pad { .. } | Op::Elementwise(Elementwise::Mul, _))
+        };
+        let on_host = self.backend == Backend::Cpu;
+        on_host && combines && read.path.has_windows() && ops.iter().all(weighs)
     }
 
     /// True if `ix` is joined from parts for the few queries of an attention, whose one tile reads each part once: keys
