@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
 use super::ids::Unfilled;
-use super::input::{Input, ValueKey};
+use super::input::{Input, Lend, ValueKey};
 use super::profile::Profile;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
@@ -152,22 +152,33 @@ impl Program {
         &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
+        self.run_lent(&mut inputs.into_iter().map(Into::into), None)
     }
 
-    fn run_fitting<'s>(&'s self, inputs: Result<Fitting<'s>>) -> BoxFuture<'s, Result<Outputs>> {
-        Box::pin(async {
+    /// As [`run`](Self::run), with borrowed inputs lent by `lend`.
+    pub(super) fn run_lent<'s, 'a: 's>(
+        &'s self,
+        inputs: &mut dyn Iterator<Item = Input<'a>>,
+        lend: Lend<'s>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        let inputs = self.0.fitting(inputs);
+        Box::pin(async move {
             let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
-            stage.over(pin!(self.run_timed(inputs?, &OFF))).await
+            stage.over(pin!(self.run_timed(inputs?, &OFF, lend))).await
         })
     }
 
-    async fn run_timed(&self, inputs: Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
+    async fn run_timed(
+        &self,
+        inputs: Fitting<'_>,
+        timeline: &Timeline,
+        lend: Lend<'_>,
+    ) -> Result<Outputs> {
         let program = &*self.0;
         let mut stats = RunStats::default();
         let mut lent = Vec::with_capacity(inputs.len());
         let mut inputs = Some(inputs);
-        let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent);
+        let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent, lend);
         let runs = program.recorded.timed_run_loop(&program.plan, timeline);
         let done = runs.run(&program.order, &mut collect, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
@@ -201,18 +212,12 @@ impl Program {
         &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Profile>> {
-        self.profile_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
-    }
-
-    fn profile_fitting<'s>(
-        &'s self,
-        inputs: Result<Fitting<'s>>,
-    ) -> BoxFuture<'s, Result<Profile>> {
+        let inputs = self.0.fitting(&mut inputs.into_iter().map(Into::into));
         Box::pin(async {
             let inputs = inputs?;
             let timeline = Timeline::begun();
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
-            let outputs = stage.over(pin!(self.run_timed(inputs, &timeline))).await?;
+            let outputs = stage.over(pin!(self.run_timed(inputs, &timeline, None))).await?;
             Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
         })
     }
@@ -248,14 +253,7 @@ impl Program {
         limit: Duration,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.within(limit, self.run(inputs))
-    }
-
-    fn within<'s>(
-        &'s self,
-        limit: Duration,
-        run: BoxFuture<'s, Result<Outputs>>,
-    ) -> BoxFuture<'s, Result<Outputs>> {
+        let run = self.run(inputs);
         Box::pin(async move {
             let done = deadline::within(limit, run).await;
             let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };
@@ -316,12 +314,13 @@ impl Inner {
         &self,
         inputs: Fitting<'_>,
         lent: &mut Vec<Arc<HostBuffer>>,
+        lend: Lend<'_>,
     ) -> Result<Vec<Arc<HostBuffer>>> {
         let Recorded { device, uploads, .. } = &*self.recorded;
         let mut uploads = uploads.clone();
         for (position, id, input) in inputs {
             let dtype = self.recorded.graph[id].ty.dtype;
-            let buffer = input.into_buffer(device.pool(), dtype);
+            let buffer = input.into_buffer(device.pool(), dtype, lend);
             let buffer = buffer.map_err(|why| self.unfilled(id, why))?;
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);
