@@ -11,8 +11,9 @@ use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
 use crate::record::UntypedId;
 
-/// Data for one input of a [`Program`](crate::Program), made of an [`InputPair`]. A borrowed slice is copied when the
-/// run starts; a vector of 32-bit elements is not.
+/// Data for one input of a [`Program`](crate::Program), made of an [`InputPair`]. A vector of 32-bit elements is not
+/// copied. A borrowed slice is copied when the run starts, except by
+/// [`Program::run_blocking`](crate::Program::run_blocking): on the CPU, that reads 32-bit elements where they lie.
 #[derive(Debug)]
 pub struct Input<'a> {
     pub(super) key: ValueKey<'a>,
@@ -38,6 +39,10 @@ enum Data<'a> {
     /// So many elements; an error if they had to be copied and there was no room.
     Owned(usize, Result<HostBuffer, DeviceError>),
 }
+
+/// The function of a run whose caller waits: it lends the caller's memory to a buffer, or returns `None` if the elements
+/// of that type must be copied.
+pub(super) type Lend<'s> = Option<&'s (dyn Fn(DType, &[u8]) -> Option<Arc<HostBuffer>> + Sync)>;
 
 impl Input<'static> {
     /// The inputs of a program without inputs.
@@ -93,14 +98,18 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The elements for an input of `dtype`, in memory of `pool` if they are borrowed.
+    /// The elements for an input of `dtype`, in memory of `pool` if they are borrowed and not lent by `lend`.
     pub(super) fn into_buffer(
         self,
         pool: &CpuPool,
         dtype: DType,
+        lend: Lend<'_>,
     ) -> Result<Arc<HostBuffer>, Unfilled> {
         Ok(Arc::new(match self.data {
-            Data::Borrowed(bytes, _) => pool.holding(dtype, bytes).map_err(Unfilled::NoRoom)?,
+            Data::Borrowed(bytes, _) => match lend.and_then(|lend| lend(dtype, bytes)) {
+                Some(lent) => return Ok(lent),
+                None => pool.holding(dtype, bytes).map_err(Unfilled::NoRoom)?,
+            },
             Data::Ids(ids) => narrowed(pool, dtype, ids)?,
             Data::Owned(_, buffer) => buffer.map_err(Unfilled::NoRoom)?,
         }))

@@ -1,5 +1,8 @@
 //! Element data in host memory.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use super::memory;
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
@@ -10,8 +13,57 @@ pub(crate) struct HostBuffer {
     dtype: DType,
     len: usize,
     /// Memory for at least `len` elements. The bytes beyond them are unspecified.
-    words: Vec<u32>,
+    words: Words,
     allocator: Allocator,
+}
+
+#[derive(Debug)]
+enum Words {
+    Own(Vec<u32>),
+    /// Memory of a caller who waits until nobody holds the buffer.
+    #[cfg_attr(
+        not(any(test, all(feature = "blocking", not(target_arch = "wasm32")))),
+        expect(dead_code, reason = "blocking runs alone are lent memory")
+    )]
+    Lent(&'static [u32]),
+}
+
+impl Words {
+    /// Returns the memory, which is copied if it is lent.
+    fn into_own(self) -> Vec<u32> {
+        match self {
+            Self::Own(words) => words,
+            Self::Lent(words) => memory::to_vec(words),
+        }
+    }
+
+    fn own_mut(&mut self) -> &mut Vec<u32> {
+        if let Self::Lent(words) = *self {
+            *self = Self::Own(memory::to_vec(words));
+        }
+        match self {
+            Self::Own(words) => words,
+            Self::Lent(_) => unreachable!("it was copied"),
+        }
+    }
+}
+
+impl Deref for Words {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::Own(words) => words,
+            Self::Lent(words) => words,
+        }
+    }
+}
+
+/// A clone owns its memory.
+impl Clone for Words {
+    fn clone(&self) -> Self {
+        Self::Own(memory::to_vec(self))
+    }
 }
 
 /// The party that allocated the memory of a buffer.
@@ -39,9 +91,36 @@ impl HostBuffer {
     pub fn try_from_vec<T: Element>(data: Vec<T>) -> Result<Self, DeviceError> {
         let len = data.len();
         match bytemuck::try_cast_vec(data) {
-            Ok(words) => Ok(Self { dtype: T::DTYPE, len, words, allocator: Allocator::Caller }),
+            Ok(words) => {
+                let words = Words::Own(words);
+                Ok(Self { dtype: T::DTYPE, len, words, allocator: Allocator::Caller })
+            }
             Err((_, data)) => Self::try_from_slice(&data),
         }
+    }
+
+    /// Returns a buffer in the memory of `bytes`, the elements of type `dtype`; `None` if an element is no word.
+    ///
+    /// # Safety
+    /// The caller outlives the buffer: `bytes` stay borrowed until nobody holds it.
+    #[cfg(any(test, all(feature = "blocking", not(target_arch = "wasm32"))))]
+    pub unsafe fn lent(dtype: DType, bytes: &[u8]) -> Option<Self> {
+        let words =
+            (dtype.size() == 4).then(|| bytemuck::try_cast_slice::<u8, u32>(bytes).ok())??;
+        // SAFETY: the caller keeps the memory borrowed while the slice is in use.
+        let words = unsafe { std::slice::from_raw_parts(words.as_ptr(), words.len()) };
+        let len = words.len();
+        Some(Self { dtype, len, words: Words::Lent(words), allocator: Allocator::Caller })
+    }
+
+    /// Returns whether the memory is [lent](Self::lent).
+    pub fn is_lent(&self) -> bool {
+        matches!(self.words, Words::Lent(_))
+    }
+
+    /// Returns `buffer`, or a copy of it if its memory is [lent](Self::lent), for a holder that outlives the run.
+    pub fn kept(buffer: &Arc<Self>) -> Arc<Self> {
+        if buffer.is_lent() { Arc::new(Self::clone(buffer)) } else { Arc::clone(buffer) }
     }
 
     /// Copies `data`, which has as many elements, over the elements.
@@ -55,7 +134,7 @@ impl HostBuffer {
     /// [`DeviceError::OutOfMemory`] if the host lacks that much memory.
     pub fn try_zeroed(dtype: DType, len: usize) -> Result<Self, DeviceError> {
         let words = memory::try_zeroed(Self::words_for(dtype, len))?;
-        Ok(Self { dtype, len, words, allocator: Allocator::Crate })
+        Ok(Self { dtype, len, words: Words::Own(words), allocator: Allocator::Crate })
     }
 
     /// Makes a buffer in the memory of `words`, which has room for it. The elements are unspecified, but valid for
@@ -66,12 +145,12 @@ impl HostBuffer {
         if words.len() < needed {
             words.resize(needed, 0);
         }
-        Self { dtype, len, words, allocator: Allocator::Crate }
+        Self { dtype, len, words: Words::Own(words), allocator: Allocator::Crate }
     }
 
     /// Returns the memory, to be [`recycled`](Self::recycled).
     pub fn into_words(self) -> Vec<u32> {
-        self.words
+        self.words.into_own()
     }
 
     pub fn words_for(dtype: DType, len: usize) -> usize {
@@ -91,16 +170,19 @@ impl HostBuffer {
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.dtype.size()]
+        &mut bytemuck::cast_slice_mut(self.words.own_mut())[..self.len * self.dtype.size()]
     }
 
     pub fn allocator(&self) -> Allocator {
         self.allocator
     }
 
-    /// Number of words that the memory has room for.
+    /// Number of words that memory of its own has room for.
     pub fn capacity(&self) -> usize {
-        self.words.capacity()
+        match &self.words {
+            Words::Own(words) => words.capacity(),
+            Words::Lent(_) => 0,
+        }
     }
 
     /// The memory as 32-bit words, without the last partial one.
@@ -119,13 +201,16 @@ impl HostBuffer {
         if !self.becomes_vec::<T>() {
             return self.to_vec();
         }
-        self.words.truncate(Self::words_for(self.dtype, self.len));
-        T::from_words(self.words).unwrap_or_else(|words| Self { words, ..self }.to_vec())
+        self.words.own_mut().truncate(Self::words_for(self.dtype, self.len));
+        let words = self.words.into_own();
+        T::from_words(words)
+            .unwrap_or_else(|words| Self { words: Words::Own(words), ..self }.to_vec())
     }
 
     /// Returns whether [`into_vec`](Self::into_vec) takes the memory and copies nothing.
     pub fn becomes_vec<T: Element>(&self) -> bool {
-        T::DTYPE == self.dtype && self.dtype.size() == 4 && self.capacity() <= 2 * self.len
+        let is_word = T::DTYPE == self.dtype && self.dtype.size() == 4;
+        is_word && !self.is_lent() && self.capacity() <= 2 * self.len
     }
 
     /// The elements, or `None` if they are not of type `T`.
@@ -197,6 +282,25 @@ mod tests {
         );
         assert!(HostBuffer::from_slice(&[1u32]).into_vec::<f32>().is_empty());
         assert!(HostBuffer::from_slice::<u32>(&[]).into_vec::<u32>().is_empty());
+    }
+
+    #[test]
+    fn lent_memory_is_read_in_place_and_copied_for_whoever_keeps_or_writes_it() {
+        let data = [1.0f32, -0.0, f32::NAN];
+        // SAFETY: no buffer in that memory outlives `data`.
+        let lent = |dtype, bytes| unsafe { HostBuffer::lent(dtype, bytes) };
+        let bytes = bytemuck::cast_slice(&data);
+        assert!(lent(DType::F16, bytes).is_none());
+        let buffer = Arc::new(lent(DType::F32, bytes).unwrap());
+        assert_eq!(buffer.bytes().as_ptr(), bytes.as_ptr());
+        assert!(buffer.is_lent() && buffer.capacity() == 0 && !buffer.becomes_vec::<f32>());
+        let kept = HostBuffer::kept(&buffer);
+        assert!(!kept.is_lent() && kept.bytes() == bytes);
+        assert!(Arc::ptr_eq(&HostBuffer::kept(&kept), &kept));
+        let mut written = lent(DType::F32, bytes).unwrap();
+        written.bytes_mut().fill(0);
+        assert_eq!(data[0], 1.0);
+        assert_eq!(lent(DType::U32, bytes).unwrap().into_words(), data.map(f32::to_bits));
     }
 
     #[test]

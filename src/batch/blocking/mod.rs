@@ -1,12 +1,14 @@
 //! Blocking twins of the async methods of devices, batches, programs and residents.
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
+mod loans;
 mod waiting;
 
 use std::time::Duration;
 
+use self::loans::Loans;
 use self::waiting::{wait, wait_for_run};
-use crate::base::dtype::Element;
+use crate::base::dtype::{DType, Element};
 #[cfg(feature = "ndarray")]
 use crate::batch::arrays::ArrayD;
 use crate::batch::{
@@ -84,6 +86,19 @@ twins!(GpuCommandBatch {
 
 twins!(Program {
     wait with_placement: with_placement_blocking(&self,)(placement: Placement) -> Self;
+    wait run_within: run_within_blocking<'a, K>(&self,)
+        (limit: Duration, inputs: impl Inputs<'a, K>) -> Outputs;
+    wait run_unless: run_unless_blocking<'a, K>(&self,)
+        (stop: impl Future<Output = ()>, inputs: impl Inputs<'a, K>)
+        -> Outputs;
+    wait profile: profile_blocking<'a, K>(&self,)
+        (inputs: impl Inputs<'a, K>) -> Profile;
+});
+
+/// Twins that wait on the calling thread (feature `blocking`).
+impl Program {
+    /// [`Program::run`], waiting on this thread, which computes too where the host does. On the CPU, borrowed inputs of
+    /// 32-bit elements are read where they lie, and nothing is copied.
     ///
     /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
     /// where both [update](GpuCommandBatch::update) a resident or share a [memory
@@ -101,16 +116,16 @@ twins!(Program {
     /// # Ok(())
     /// # }
     /// ```
-    compute run: run_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>)
-        -> Outputs;
-    wait run_within: run_within_blocking<'a, K>(&self,)
-        (limit: Duration, inputs: impl Inputs<'a, K>) -> Outputs;
-    wait run_unless: run_unless_blocking<'a, K>(&self,)
-        (stop: impl Future<Output = ()>, inputs: impl Inputs<'a, K>)
-        -> Outputs;
-    wait profile: profile_blocking<'a, K>(&self,)
-        (inputs: impl Inputs<'a, K>) -> Profile;
-});
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn run_blocking<'a, K>(&self, inputs: impl Inputs<'a, K>) -> Result<Outputs> {
+        let loans = Loans::default();
+        // SAFETY: the inputs are borrowed until this call returns, and `loans` are waited for before.
+        let lend = |dtype: DType, bytes: &[u8]| unsafe { loans.lend(dtype, bytes) };
+        wait_for_run(self.run_lent(&mut inputs.list(), Some(&lend)))
+    }
+}
 
 twins!(Outputs {
     wait read: read_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> Vec<T>;

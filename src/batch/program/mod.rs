@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
 use super::ids::Unfilled;
-use super::input::{Input, Inputs, ValueKey};
+use super::input::{Input, Inputs, Lend, ValueKey};
 use super::profile::Profile;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
@@ -155,17 +155,28 @@ impl Program {
         &'s self,
         inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.list()), None)
+        self.run_fitting(self.0.fitting(&mut inputs.list()), None, None)
+    }
+
+    /// As [`run`](Self::run), with borrowed inputs lent by `lend`.
+    #[cfg_attr(not(feature = "blocking"), expect(dead_code, reason = "blocking runs lend inputs"))]
+    pub(super) fn run_lent<'s, 'a: 's>(
+        &'s self,
+        inputs: &mut dyn Iterator<Item = Input<'a>>,
+        lend: Lend<'s>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        self.run_fitting(self.0.fitting(inputs), None, lend)
     }
 
     fn run_fitting<'s>(
         &'s self,
         inputs: Result<Fitting<'s>>,
         limit: Option<Duration>,
+        lend: Lend<'s>,
     ) -> BoxFuture<'s, Result<Outputs>> {
         Box::pin(async move {
             let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
-            stage.over(pin!(self.run_timed(inputs?, limit, &OFF))).await
+            stage.over(pin!(self.run_timed(inputs?, limit, &OFF, lend))).await
         })
     }
 
@@ -174,12 +185,13 @@ impl Program {
         inputs: Fitting<'_>,
         limit: Option<Duration>,
         timeline: &Timeline,
+        lend: Lend<'_>,
     ) -> Result<Outputs> {
         let program = &*self.0;
         let mut stats = RunStats::default();
         let mut lent = Uploads::new();
         let mut inputs = Some(inputs);
-        let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent);
+        let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent, lend);
         let mut runs = program.recorded.timed_run_loop(&program.plan, timeline);
         runs.limit = limit;
         let done = runs.run(&program.order, &mut collect, &mut stats).await;
@@ -225,7 +237,7 @@ impl Program {
             let inputs = inputs?;
             let timeline = Timeline::begun();
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
-            let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline))).await?;
+            let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline, None))).await?;
             Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
         })
     }
@@ -261,7 +273,7 @@ impl Program {
         limit: Duration,
         inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.list()), Some(limit))
+        self.run_fitting(self.0.fitting(&mut inputs.list()), Some(limit), None)
     }
 
     /// Runs the program unless `stop` completes first. Each poll polls the run before `stop`, so a run that completes
@@ -316,12 +328,12 @@ impl Inner {
 
     /// The data of all uploads: the recorded data, unless `inputs` bring other. Buffers that go to the pool after the
     /// run are added to `lent`.
-    fn collect(&self, inputs: Fitting<'_>, lent: &mut Uploads) -> Result<Uploads> {
+    fn collect(&self, inputs: Fitting<'_>, lent: &mut Uploads, lend: Lend<'_>) -> Result<Uploads> {
         let Recorded { device, uploads, .. } = &*self.recorded;
         let mut uploads: SmallVec<[_; 4]> = uploads.iter().cloned().collect();
         for (position, id, input) in inputs {
             let dtype = self.recorded.graph[id].ty.dtype;
-            let buffer = input.into_buffer(device.pool(), dtype);
+            let buffer = input.into_buffer(device.pool(), dtype, lend);
             let buffer = buffer.map_err(|why| self.unfilled(id, why))?;
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);

@@ -79,11 +79,12 @@ impl CpuPool {
         if let Some(words) = self.take(HostBuffer::words_for(dtype, len)) {
             return Ok((HostBuffer::recycled(dtype, len, words), true));
         }
-        let fresh = HostBuffer::try_zeroed(dtype, len).or_else(|_| {
+        let needed = HostBuffer::words_for(dtype, len);
+        let fresh = memory::try_unspecified(needed).or_else(|_| {
             self.trim();
-            HostBuffer::try_zeroed(dtype, len)
+            memory::try_unspecified(needed)
         });
-        Ok((fresh?, false))
+        Ok((HostBuffer::recycled(dtype, len, fresh?), false))
     }
 
     /// Returns a buffer of `data`, in reused memory if there is any.

@@ -1,6 +1,7 @@
 //! The attention form: blocks of queries, each over blocks of keys, so that scores stay in the cache.
 
 use multiversion::multiversion;
+use multiversion::target::target_cfg_f;
 
 use super::matmul::{Matrices, MatrixSlice, ProductOutputs, multiply};
 use crate::error::DeviceError;
@@ -120,9 +121,15 @@ fn attend_block(
             let visible = last.map_or(count, |last| {
                 usize::try_from(last + 1 - key as i64).unwrap_or(0).min(count)
             });
-            add_mask(scores, scale, mask, [i, key]);
-            scores[visible..].fill(f32::NEG_INFINITY);
-            let shrink = weigh(scores, &mut states[i]);
+            let (seen, unseen) = scores.split_at_mut(visible);
+            unseen.fill(0.0);
+            if let Some(mask) = mask {
+                for (at, score) in seen.iter_mut().enumerate() {
+                    *score = *score * scale + mask.at(i, key + at);
+                }
+            }
+            let scale = if mask.is_some() { 1.0 } else { scale };
+            let shrink = weigh(seen, scale, &mut states[i]);
             if shrink != 1.0 {
                 out[i * columns..][..columns].iter_mut().for_each(|out| *out *= shrink);
             }
@@ -137,26 +144,20 @@ fn attend_block(
     }
 }
 
-/// Scales the scores of a query and adds its mask. The mask's element for the first score is at `[row, key]`.
-fn add_mask(scores: &mut [f32], scale: f32, mask: Option<MatrixSlice<'_>>, [row, key]: [usize; 2]) {
-    let Some(mask) = mask else {
-        scores.iter_mut().for_each(|score| *score *= scale);
-        return;
-    };
-    for (at, score) in scores.iter_mut().enumerate() {
-        *score = *score * scale + mask.at(row, key + at);
-    }
-}
-
-/// Turns scores into weights relative to the greatest score so far. Returns the factor for the earlier sums.
+/// Turns scores, which are scaled first, into weights relative to the greatest score so far. Returns the factor for the
+/// earlier sums.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
-fn weigh(scores: &mut [f32], state: &mut SoftmaxState) -> f32 {
-    let now = math::max(state.greatest, wide::greatest(scores));
-    let shrink = math::exp_nonpositive(state.greatest - now);
+fn weigh(scores: &mut [f32], scale: f32, state: &mut SoftmaxState) -> f32 {
+    const FMA: bool = target_cfg_f!(any(target_feature = "fma", target_arch = "aarch64"));
     for score in &mut *scores {
-        *score = math::exp_nonpositive(*score - now);
+        *score *= scale;
     }
-    state.total = state.total * f64::from(shrink) + wide::sum(scores, f64::from);
+    let now = math::max(state.greatest, wide::greatest(scores));
+    let shrink = math::exp_nonpositive::<FMA>(state.greatest - now);
+    for score in &mut *scores {
+        *score = math::exp_nonpositive::<FMA>(*score - now);
+    }
+    state.total = state.total * f64::from(shrink) + wide::mixed_sum(scores, |weight| weight);
     state.greatest = now;
     shrink
 }

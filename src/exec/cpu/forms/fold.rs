@@ -2,6 +2,7 @@
 
 use bytemuck::cast_slice;
 use multiversion::multiversion;
+use multiversion::target::target_cfg_f;
 
 use super::order::KeyOrder;
 use crate::exec::cpu::tape::math;
@@ -290,13 +291,15 @@ fn finite_or_zero(greatest: f64) -> f64 {
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 fn log_sum_exp(x: &[f32]) -> [f64; 2] {
+    const FMA: bool = target_cfg_f!(any(target_feature = "fma", target_arch = "aarch64"));
     let greatest = wide::greatest(x);
     let shift = finite_or_zero(f64::from(greatest)) as f32;
-    [f64::from(greatest), wide::sum_of_exps(x, shift)]
+    [f64::from(greatest), wide::sum_of_exps::<FMA>(x, shift)]
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
+    const FMA: bool = target_cfg_f!(any(target_feature = "fma", target_arch = "aarch64"));
     const BLOCK: usize = 512;
     let (mut apart, mut weights) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
     for (states, x) in states.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
@@ -307,7 +310,7 @@ fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
         }
         // A loop of its own runs over wider vectors than those of doubles.
         for (weight, &apart) in weights[..x.len()].iter_mut().zip(&apart) {
-            *weight = math::exp_nonpositive(-apart.abs());
+            *weight = math::exp_nonpositive::<FMA>(-apart.abs());
         }
         for (i, ([most, sum], &x)) in states.iter_mut().zip(x).enumerate() {
             let weight = f64::from(weights[i]);

@@ -1,9 +1,10 @@
 //! Normalisations of rows. Each row is read from memory once, and again only while it is in the first-level cache.
 
 use multiversion::multiversion;
+use multiversion::target::target_cfg_f;
 
 use crate::exec::cpu::tape::math;
-use crate::exec::cpu::tape::wide::{self, F32_TERMS, FEW, MANY, Partial};
+use crate::exec::cpu::tape::wide::{self, FEW, MANY, Partial};
 use crate::ops::RowKind;
 
 /// Elements that one step of a loop over a row passes to the next step at a time.
@@ -12,14 +13,15 @@ const BLOCK: usize = 4 * MANY;
 /// Normalises the rows of `len` elements of `from` into `to`, which is as long.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn normalize(kind: RowKind, epsilon: f64, len: usize, from: &[f32], to: &mut [f32]) {
+    const FMA: bool = target_cfg_f!(any(target_feature = "fma", target_arch = "aarch64"));
     if kind == RowKind::Softmax && len < 2 * MANY {
-        return short_softmax(from, to, len);
+        return short_softmax::<FMA>(from, to, len);
     }
     // This is a loop, since the closure of an iterator may be compiled without the instruction set.
     for (from, to) in from.chunks(len).zip(to.chunks_mut(len)) {
         match kind {
-            RowKind::Softmax => softmax(from, to),
-            RowKind::LogSoftmax => log_softmax(from, to),
+            RowKind::Softmax => softmax::<FMA>(from, to),
+            RowKind::LogSoftmax => log_softmax::<FMA>(from, to),
             RowKind::LayerNorm if len < 2 * MANY => layer_norm::<FEW>(from, to, epsilon),
             RowKind::LayerNorm => shifted_layer_norm(from, to, epsilon),
             RowKind::RmsNorm => rms_norm(from, to, epsilon),
@@ -30,7 +32,7 @@ pub(crate) fn normalize(kind: RowKind, epsilon: f64, len: usize, from: &[f32], t
 
 /// Softmax of short rows. The exponentials of all rows are computed at once: a short row would not fill a vector.
 #[inline(always)]
-fn short_softmax(from: &[f32], to: &mut [f32], len: usize) {
+fn short_softmax<const FMA: bool>(from: &[f32], to: &mut [f32], len: usize) {
     for (from, to) in from.chunks(len).zip(to.chunks_mut(len)) {
         let greatest = wide::greatest_number(from);
         for (to, &x) in to.iter_mut().zip(from) {
@@ -38,7 +40,7 @@ fn short_softmax(from: &[f32], to: &mut [f32], len: usize) {
         }
     }
     for x in &mut *to {
-        *x = math::exp_nonpositive(*x);
+        *x = math::exp_nonpositive::<FMA>(*x);
     }
     for row in to.chunks_mut(len) {
         let scale = (1.0 / wide::sum(row, f64::from)) as f32;
@@ -49,16 +51,10 @@ fn short_softmax(from: &[f32], to: &mut [f32], len: usize) {
 }
 
 #[inline(always)]
-fn softmax(from: &[f32], to: &mut [f32]) {
+fn softmax<const FMA: bool>(from: &[f32], to: &mut [f32]) {
     // A NaN reaches the whole row through the sum.
     let greatest = wide::greatest_number(from);
-    let mut sum = 0.0;
-    for (from, to) in from.chunks(F32_TERMS).zip(to.chunks_mut(F32_TERMS)) {
-        for (to, &x) in to.iter_mut().zip(from) {
-            *to = math::exp_nonpositive(x - greatest);
-        }
-        sum += wide::mixed_sum(to);
-    }
+    let sum = wide::written_sum(from, to, |x| math::exp_nonpositive::<FMA>(x - greatest));
     let scale = (1.0 / sum) as f32;
     for x in to {
         *x *= scale;
@@ -66,21 +62,11 @@ fn softmax(from: &[f32], to: &mut [f32]) {
 }
 
 #[inline(always)]
-fn log_softmax(from: &[f32], to: &mut [f32]) {
+fn log_softmax<const FMA: bool>(from: &[f32], to: &mut [f32]) {
     let greatest = wide::greatest_number(from);
-    let (mut exps, mut sum) = ([0.0; F32_TERMS], 0.0);
-    for (from, to) in from.chunks(F32_TERMS).zip(to.chunks_mut(F32_TERMS)) {
-        let exps = &mut exps[..from.len()];
-        // The difference is stored in this loop, which has much to compute while memory takes it.
-        for ((to, exp), &x) in to.iter_mut().zip(&mut *exps).zip(from) {
-            *to = x - greatest;
-            *exp = math::exp_nonpositive(*to);
-        }
-        sum += wide::mixed_sum(exps);
-    }
-    let log = sum.ln() as f32;
-    for x in to {
-        *x -= log;
+    let log = wide::sum_of_exps::<FMA>(from, greatest).ln() as f32;
+    for (to, &x) in to.iter_mut().zip(from) {
+        *to = (x - greatest) - log;
     }
 }
 
@@ -167,6 +153,7 @@ fn divided(from: &[f32], to: &mut [f32], by: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::cpu::tape::wide::F32_TERMS;
 
     /// Nearly normally distributed numbers.
     fn noise(len: usize) -> impl Iterator<Item = f32> {
@@ -185,6 +172,60 @@ mod tests {
         let mean = mean_of(&|x| x);
         let variance = mean_of(&|x| (x - mean) * (x - mean));
         x.iter().map(move |&x| (f64::from(x) - mean) / (variance + epsilon).sqrt())
+    }
+
+    /// Softmax and log-softmax of `x`, exactly.
+    fn exact_softmax(x: &[f32]) -> impl Iterator<Item = [f64; 2]> {
+        let greatest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let apart = move |x: f32| f64::from(x) - f64::from(greatest);
+        let log = x.iter().map(|&x| apart(x).exp()).sum::<f64>().ln();
+        x.iter().map(move |&x| [(apart(x) - log).exp(), apart(x) - log])
+    }
+
+    #[test]
+    fn softmax_of_any_length_is_within_its_bounds() {
+        let lens = [1, 2, 7, 127, 128, 129, 255, 2 * MANY, 2 * MANY + 1, 1000, F32_TERMS + 3];
+        for len in lens.into_iter().chain([4 * F32_TERMS + 129]) {
+            let mut x: Vec<f32> = noise(len).map(|x| x * 6.0).collect();
+            if len > 7 {
+                x[1..7].copy_from_slice(&[f32::NEG_INFINITY, -0.0, 0.0, -87.0, -103.0, -1e30]);
+            }
+            let (mut got, mut logs) = (vec![f32::NAN; len], vec![f32::NAN; len]);
+            normalize(RowKind::Softmax, 0.0, len, &x, &mut got);
+            normalize(RowKind::LogSoftmax, 0.0, len, &x, &mut logs);
+            for (at, [want, log]) in exact_softmax(&x).enumerate() {
+                let near = (f64::from(got[at]) - want).abs() <= 5e-6 * want + 1e-44;
+                assert!(near, "{len} at {at}: {} for {want}", got[at]);
+                let near = (f64::from(logs[at]) - log).abs() <= 5e-7 * log.abs() + 2e-6;
+                assert!(
+                    near || f64::from(logs[at]) == log,
+                    "{len} at {at}: {} for {log}",
+                    logs[at]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rows_without_a_softmax_are_nan_and_leave_others_alone() {
+        for len in [1, 5, 2 * MANY + 1, F32_TERMS + 2] {
+            let bad = [
+                vec![f32::NEG_INFINITY; len],
+                [vec![1.0; len - 1], vec![f32::NAN]].concat(),
+                [vec![f32::INFINITY], vec![1.0; len - 1]].concat(),
+            ];
+            for bad in bad {
+                let x = [vec![0.5; len], bad, vec![-0.0; len]].concat();
+                for kind in [RowKind::Softmax, RowKind::LogSoftmax] {
+                    let mut y = vec![7.0; 3 * len];
+                    normalize(kind, 0.0, len, &x, &mut y);
+                    let (first, rest) = y.split_at(len);
+                    let (second, third) = rest.split_at(len);
+                    assert!(second.iter().all(|y| y.is_nan()), "{kind:?} {len}: {second:?}");
+                    assert!(first == third && first.iter().all(|y| y.is_finite()));
+                }
+            }
+        }
     }
 
     /// Rows whose mean is near their first elements or far from them, and rows whose squares overflow or vanish in

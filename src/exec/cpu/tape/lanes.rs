@@ -3,6 +3,7 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use multiversion::multiversion;
+use multiversion::target::target_cfg_f;
 
 use super::math;
 use crate::base::dtype::Ty;
@@ -60,6 +61,7 @@ pub(crate) fn cast(from: Ty, to: Ty, x: &[u32], out: &mut [u32]) {
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 fn unary_f32(op: Unary, x: &[f32], out: &mut [f32]) {
+    const FMA: bool = target_cfg_f!(any(target_feature = "fma", target_arch = "aarch64"));
     match op {
         Unary::Neg => each!(out, |x| -x),
         Unary::Abs => each!(out, |x| x.abs()),
@@ -67,14 +69,14 @@ fn unary_f32(op: Unary, x: &[f32], out: &mut [f32]) {
         Unary::Recip => each!(out, |x| 1.0 / x),
         Unary::Sqrt => each!(out, |x| x.sqrt()),
         Unary::Rsqrt => each!(out, |x| math::rsqrt(x)),
-        Unary::Exp => each!(out, |x| math::exp(x)),
-        Unary::Log => each!(out, |x| math::log(x)),
-        Unary::Log1p => each!(out, |x| math::log1p(x)),
-        Unary::Expm1 => each!(out, |x| math::expm1(x)),
-        Unary::Sin => each!(out, |x| math::sin(x)),
-        Unary::Cos => each!(out, |x| math::cos(x)),
-        Unary::Tanh => each!(out, |x| math::tanh(x)),
-        Unary::Erf => each!(out, |x| math::erf(x)),
+        Unary::Exp => each!(out, |x| math::exp::<FMA>(x)),
+        Unary::Log => each!(out, |x| math::log::<FMA>(x)),
+        Unary::Log1p => each!(out, |x| math::log1p::<FMA>(x)),
+        Unary::Expm1 => each!(out, |x| math::expm1::<FMA>(x)),
+        Unary::Sin => each!(out, |x| math::sin::<FMA>(x)),
+        Unary::Cos => each!(out, |x| math::cos::<FMA>(x)),
+        Unary::Tanh => each!(out, |x| math::tanh::<FMA>(x)),
+        Unary::Erf => each!(out, |x| math::erf::<FMA>(x)),
         Unary::Floor => each!(out, |x| x.floor()),
         Unary::Ceil => each!(out, |x| x.ceil()),
         Unary::Round => each!(out, |x| x.round_ties_even()),

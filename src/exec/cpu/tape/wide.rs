@@ -130,11 +130,35 @@ fn mixed_sums<const K: usize>(x: &[f32], terms: impl Fn(f32) -> [f32; K]) -> [f6
     total
 }
 
-/// Σx, off by at most 14·2⁻²⁴ of Σ|x|.
+/// Σ`term(x)`, off by at most 14·2⁻²⁴ of the sum of its terms' magnitudes.
 #[inline(always)]
-pub(crate) fn mixed_sum(x: &[f32]) -> f64 {
-    let [sum] = mixed_sums(x, |x| [x]);
+pub(crate) fn mixed_sum(x: &[f32], term: impl Fn(f32) -> f32) -> f64 {
+    let [sum] = mixed_sums(x, |x| [term(x)]);
     sum
+}
+
+/// Writes `term(x)` of each element to `to`, which is as long, and returns the sum as [`mixed_sum`] does.
+#[inline(always)]
+pub(crate) fn written_sum(x: &[f32], to: &mut [f32], term: impl Fn(f32) -> f32) -> f64 {
+    let mut total = 0.0;
+    for (x, to) in x.chunks(F32_TERMS).zip(to.chunks_mut(F32_TERMS)) {
+        let mut sums = [0.0_f32; MANY];
+        let (blocks, rest) = x.as_chunks::<MANY>();
+        let (to, to_rest) = to.as_chunks_mut::<MANY>();
+        for (block, to) in blocks.iter().zip(to) {
+            for i in 0..MANY {
+                let term = term(block[i]);
+                to[i] = term;
+                sums[i] += term;
+            }
+        }
+        for (i, (&x, to)) in rest.iter().zip(to_rest).enumerate() {
+            *to = term(x);
+            sums[i] += *to;
+        }
+        total += f64::from(Partial(sums).merged(|a, b| a + b));
+    }
+    total
 }
 
 /// Σ(x − `shift`) and Σ(x − `shift`)², off by at most 15 and 17 times 2⁻²⁴ of the sums of their terms' magnitudes.
@@ -155,17 +179,8 @@ pub(crate) fn average_of_first(x: &[f32]) -> f32 {
 
 /// Σ e^(x − `shift`) for x of at most `shift`, off by as much as a [`mixed_sum`].
 #[inline(always)]
-pub(crate) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
-    let mut exps = [0.0; F32_TERMS];
-    let mut total = 0.0;
-    for x in x.chunks(F32_TERMS) {
-        let exps = &mut exps[..x.len()];
-        for (exp, &x) in exps.iter_mut().zip(x) {
-            *exp = math::exp_nonpositive(x - shift);
-        }
-        total += mixed_sum(exps);
-    }
-    total
+pub(crate) fn sum_of_exps<const FMA: bool>(x: &[f32], shift: f32) -> f64 {
+    mixed_sum(x, |x| math::exp_nonpositive::<FMA>(x - shift))
 }
 
 #[cfg(test)]
@@ -180,7 +195,7 @@ mod tests {
             for len in [1, 127, F32_TERMS - 1, F32_TERMS, 3 * F32_TERMS + 5, 100_000] {
                 let row = vec![x; len];
                 let off = |sum: f64, term: f64| (sum / (term * len as f64) - 1.0).abs();
-                assert!(off(mixed_sum(&row), x.into()) <= 14.0 * HALF_ULP);
+                assert!(off(mixed_sum(&row, |x| x), x.into()) <= 14.0 * HALF_ULP);
                 let apart = f64::from(x) + 2.0;
                 let [sum, squares] = moments(&row, -2.0);
                 assert!(off(sum, apart) <= 15.0 * HALF_ULP);

@@ -42,15 +42,23 @@ fn samples() -> Vec<f32> {
 fn functions_of_one_argument_keep_their_tolerances_everywhere() {
     type Case = (Elementwise, Unary, fn(f32) -> f32, f32);
     let all = f32::INFINITY;
-    let cases: [Case; 11] = [
-        (Elementwise::Exp, Unary::Exp, exp, all),
-        (Elementwise::Expm1, Unary::Expm1, expm1, all),
-        (Elementwise::Log, Unary::Log, log, all),
-        (Elementwise::Log1p, Unary::Log1p, log1p, all),
-        (Elementwise::Sin, Unary::Sin, sin, 1e5),
-        (Elementwise::Cos, Unary::Cos, cos, 1e5),
-        (Elementwise::Tanh, Unary::Tanh, tanh, all),
-        (Elementwise::Erf, Unary::Erf, erf, all),
+    let cases: [Case; 19] = [
+        (Elementwise::Exp, Unary::Exp, exp::<true>, all),
+        (Elementwise::Exp, Unary::Exp, exp::<false>, all),
+        (Elementwise::Expm1, Unary::Expm1, expm1::<true>, all),
+        (Elementwise::Expm1, Unary::Expm1, expm1::<false>, all),
+        (Elementwise::Log, Unary::Log, log::<true>, all),
+        (Elementwise::Log, Unary::Log, log::<false>, all),
+        (Elementwise::Log1p, Unary::Log1p, log1p::<true>, all),
+        (Elementwise::Log1p, Unary::Log1p, log1p::<false>, all),
+        (Elementwise::Sin, Unary::Sin, sin::<true>, 1e5),
+        (Elementwise::Sin, Unary::Sin, sin::<false>, 1e5),
+        (Elementwise::Cos, Unary::Cos, cos::<true>, 1e5),
+        (Elementwise::Cos, Unary::Cos, cos::<false>, 1e5),
+        (Elementwise::Tanh, Unary::Tanh, tanh::<true>, all),
+        (Elementwise::Tanh, Unary::Tanh, tanh::<false>, all),
+        (Elementwise::Erf, Unary::Erf, erf::<true>, all),
+        (Elementwise::Erf, Unary::Erf, erf::<false>, all),
         (Elementwise::Rsqrt, Unary::Rsqrt, rsqrt, all),
         (Elementwise::Sign, Unary::Sign, sign, all),
         (Elementwise::Round, Unary::Round, f32::round_ties_even, all),
@@ -63,7 +71,7 @@ fn functions_of_one_argument_keep_their_tolerances_everywhere() {
             }
         }
     }
-    assert!(sin(1e30).abs() <= 1.0 && cos(-3e38).abs() <= 1.0);
+    assert!(sin::<true>(1e30).abs() <= 1.0 && cos::<false>(-3e38).abs() <= 1.0);
 }
 
 /// The error of `got` in units in the last place of the `f32` nearest to `want`.
@@ -75,13 +83,19 @@ fn ulps(got: f32, want: f64) -> f64 {
 #[test]
 fn functions_keep_the_errors_that_their_documentation_states() {
     type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
-    let cases: [Case; 6] = [
-        ("exp", exp, f64::exp, 1.0),
-        ("expm1", expm1, f64::exp_m1, 1.5),
-        ("log", log, f64::ln, 1.0),
-        ("log1p", log1p, f64::ln_1p, 1.5),
-        ("tanh", tanh, f64::tanh, 1.5),
-        ("erf", erf, libm::erf, 1.5),
+    let cases: [Case; 12] = [
+        ("exp", exp::<true>, f64::exp, 1.0),
+        ("exp without FMA", exp::<false>, f64::exp, 1.0),
+        ("expm1", expm1::<true>, f64::exp_m1, 1.5),
+        ("expm1 without FMA", expm1::<false>, f64::exp_m1, 1.5),
+        ("log", log::<true>, f64::ln, 1.0),
+        ("log without FMA", log::<false>, f64::ln, 1.0),
+        ("log1p", log1p::<true>, f64::ln_1p, 1.5),
+        ("log1p without FMA", log1p::<false>, f64::ln_1p, 1.5),
+        ("tanh", tanh::<true>, f64::tanh, 1.5),
+        ("tanh without FMA", tanh::<false>, f64::tanh, 1.5),
+        ("erf", erf::<true>, libm::erf, 1.5),
+        ("erf without FMA", erf::<false>, libm::erf, 1.5),
     ];
     // A prime meets all low bits.
     const STEP: usize = 1021;
@@ -106,10 +120,14 @@ fn the_exponential_of_what_is_not_positive_is_that_of_all_to_the_bit() {
     let special = [0.0, -0.0, -1e-40, -87.336_55, -103.972_08, -104.0, -1e38, f32::NEG_INFINITY];
     let negative = (sign..=u32::MAX).step_by(1021).map(f32::from_bits);
     for x in special.into_iter().chain(negative) {
-        let (got, want) = (exp_nonpositive(x), exp(x));
-        assert!(got.to_bits() == want.to_bits() || got.is_nan() && x.is_nan(), "{got} for {x}");
+        for (got, want) in [
+            (exp_nonpositive::<true>(x), exp::<true>(x)),
+            (exp_nonpositive::<false>(x), exp::<false>(x)),
+        ] {
+            assert!(got.to_bits() == want.to_bits() || got.is_nan() && x.is_nan(), "{got} for {x}");
+        }
     }
-    assert!(exp_nonpositive(f32::NAN).is_nan());
+    assert!(exp_nonpositive::<true>(f32::NAN).is_nan());
 }
 
 #[test]

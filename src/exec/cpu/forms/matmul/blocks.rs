@@ -106,8 +106,10 @@ impl Cut {
     fn of(kernel: &Kernel, floats: &Floats<'_>, kept: [bool; 2], threads: usize) -> Self {
         let Floats { size: [m, n, k], count, ref x, ref w } = *floats;
         let depth = kernel.depth.min(k);
-        let [left, right] = [(Side::Left, x, m), (Side::Right, w, n)]
-            .map(|(side, operand, lines)| Panels::len(kernel, side, [lines, k], operand.different()));
+        let [left, right] =
+            [(Side::Left, x, m), (Side::Right, w, n)].map(|(side, operand, lines)| {
+                Panels::len(kernel, side, [lines, k], operand.different())
+            });
         // The smaller operand is packed once, and the other one by the blocks.
         let is_wide = !kept[1] && (kept[0] || left <= right || w.is_only_copied());
         let (mut rows, mut columns) = (m, n);
@@ -156,7 +158,8 @@ impl Cut {
             (0..all).step_by(per.max(1)).map(move |start| start..all.min(start + per))
         };
         let Self { rows, columns, .. } = self;
-        let bands = (0..count).flat_map(move |index| pieces(m, rows).map(move |rows| (index, rows)));
+        let bands =
+            (0..count).flat_map(move |index| pieces(m, rows).map(move |rows| (index, rows)));
         bands.flat_map(move |(index, rows)| {
             pieces(n, columns).map(move |columns| ProductBlock {
                 index,

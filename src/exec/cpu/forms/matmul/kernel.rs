@@ -66,7 +66,13 @@ impl Kernel {
     /// # Safety
     /// At `out`, as many rows and columns as the block has can be written by this call alone, rows `stride` elements
     /// apart. If `more`, they hold numbers.
-    pub unsafe fn multiply(&self, block: &PanelBlock<'_>, out: *mut f32, stride: usize, more: bool) {
+    pub unsafe fn multiply(
+        &self,
+        block: &PanelBlock<'_>,
+        out: *mut f32,
+        stride: usize,
+        more: bool,
+    ) {
         // SAFETY: the processor has the instructions (`native`), and the rest is as the caller promises.
         unsafe { (self.multiply)(block, out, stride, more) }
     }
@@ -280,9 +286,8 @@ fn gather_strided<const N: usize, const S: usize>(
     assert!(panel.len() == offsets.len() * N && runs.iter().all(|run| run.to + run.len <= N));
     let least = offsets.iter().copied().min().unwrap_or(0);
     let most = offsets.iter().copied().max().unwrap_or(0);
-    let is_inside = |run: &LineRun| {
-        least + run.from >= 0 && (most + run.from) as usize + N * S <= data.len()
-    };
+    let is_inside =
+        |run: &LineRun| least + run.from >= 0 && (most + run.from) as usize + N * S <= data.len();
     // Copies of N elements have a fixed size. The elements after a run go where the next run or the next k is written
     // later: only the last k has no room for them.
     let fixed = if S > 0 && runs.iter().all(is_inside) { offsets.len().max(1) - 1 } else { 0 };

@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 
 use super::kernel::{Kernel, LineRun};
 use super::operand::Matrices;
+use crate::base::dtype::DType;
 use crate::error::DeviceError;
+use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
 use crate::exec::cpu::operands::{for_each, parts};
-use crate::base::dtype::DType;
-use crate::exec::HostBuffer;
 
 /// The axes that rows, columns or k of a matrix are made of, innermost first: sizes and strides.
 pub(super) type MatrixAxes = SmallVec<[(usize, isize); 4]>;
@@ -159,7 +159,8 @@ impl Side {
         let unit = self.unit(kernel);
         let in_order = offsets.len() < 2 || along[0] == (along[0].0, 1) && along.len() == 1;
         let by_runs = self == Self::Right && (across[0].1 == 1 || !in_order && across[0].1 > 0);
-        for (panel, first) in panels.chunks_mut(unit * depth.len()).zip(lines.clone().step_by(unit)) {
+        for (panel, first) in panels.chunks_mut(unit * depth.len()).zip(lines.clone().step_by(unit))
+        {
             let lines = first..lines.end.min(first + unit);
             if by_runs {
                 kernel.gather(panel, data, offsets, &runs(across, lines), across[0].1 as usize);
