@@ -12,7 +12,7 @@ impl Random {
     /// The generator whose seed is the hash of a name (64-bit FNV-1a).
     pub fn named(name: &str) -> Self {
         let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        Self(name.bytes().fold(0xcbf2_9ce4_8422_2325, hash))
+        Self::new(name.bytes().fold(0xcbf2_9ce4_8422_2325, hash))
     }
 
     /// 64 random bits.

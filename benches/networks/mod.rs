@@ -7,12 +7,12 @@ mod mobilenet;
 mod resnet;
 mod unet;
 mod voice;
-mod weights;
+pub mod weights;
 
 use std::error::Error;
 
 use onetrip::{Conv2d, Tensor};
-pub use weights::{Weights, numbers, spread};
+pub use weights::{Weights, numbers};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -11,7 +11,8 @@ use std::error::Error;
 
 use onetrip::Tensor;
 
-use crate::networks::{Network, Weights, networks, numbers, spread};
+use crate::networks::weights::spread;
+use crate::networks::{Network, Weights, networks, numbers};
 
 /// A tensor of made-up numbers in `middle` ± `spread`.
 #[derive(Clone)]
