@@ -176,16 +176,7 @@ impl<'a> ProbeGroups<'a> {
         self.shares -= shares;
         Deadline { clock: self.started, until: until + self.compiling }
     }
-}
 
-/// A time after which no probe of a group begins.
-#[derive(Clone, Copy)]
-struct Deadline {
-    clock: Stopwatch,
-    until: f64,
-}
-
-impl ProbeGroups<'_> {
     /// Seconds so far, without those of compilers.
     fn now(&self) -> f64 {
         self.started.total().as_secs_f64() - self.compiling
@@ -195,6 +186,13 @@ impl ProbeGroups<'_> {
     fn compiled(&mut self, start: Stopwatch) {
         self.compiling += start.total().as_secs_f64();
     }
+}
+
+/// A time after which no probe of a group begins.
+#[derive(Clone, Copy)]
+struct Deadline {
+    clock: Stopwatch,
+    until: f64,
 }
 
 impl Deadline {

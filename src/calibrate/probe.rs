@@ -214,6 +214,38 @@ impl<'a> Bench<'a> {
             }
         }
     }
+
+    fn host(&self, plan: &Plan) -> Result<Host> {
+        let mut host = Host { uploads: Vec::new(), residents: Vec::new() };
+        let mut inputs: Vec<_> = plan.values.iter().collect();
+        // Positions count up, and every one is read.
+        inputs.sort_by_key(|value| match value.home {
+            Home::Upload { input: at, .. } | Home::Resident(at) => at,
+            Home::Slot(_) | Home::Kept(_) => 0,
+        });
+        for value in inputs {
+            debug_assert_eq!(value.dtype, DType::F32);
+            match value.home {
+                Home::Upload { .. } => host.uploads.push(self.filled(value.shape.elements())?),
+                Home::Resident(_) => host.residents.push(self.filled(value.shape.elements())?),
+                Home::Slot(_) | Home::Kept(_) => {}
+            }
+        }
+        Ok(host)
+    }
+
+    /// A buffer of `elements` equal elements.
+    fn filled(&self, elements: usize) -> Result<Arc<HostBuffer>> {
+        let mut made = self.data.lock();
+        if let Some(buffer) = made.iter().find(|buffer| buffer.len() == elements) {
+            return Ok(Arc::clone(buffer));
+        }
+        let mut words = memory::try_zeroed(elements)?;
+        threads::fill(&mut words, 0.5_f32.to_bits());
+        let buffer = Arc::new(HostBuffer::recycled(DType::F32, elements, words));
+        made.push(Arc::clone(&buffer));
+        Ok(buffer)
+    }
 }
 
 /// A plan with its data and its runner.
@@ -250,40 +282,6 @@ impl Probe<'_> {
 struct Host {
     uploads: Vec<Arc<HostBuffer>>,
     residents: Vec<Arc<HostBuffer>>,
-}
-
-impl Bench<'_> {
-    fn host(&self, plan: &Plan) -> Result<Host> {
-        let mut host = Host { uploads: Vec::new(), residents: Vec::new() };
-        let mut inputs: Vec<_> = plan.values.iter().collect();
-        // Positions count up, and every one is read.
-        inputs.sort_by_key(|value| match value.home {
-            Home::Upload { input: at, .. } | Home::Resident(at) => at,
-            Home::Slot(_) | Home::Kept(_) => 0,
-        });
-        for value in inputs {
-            debug_assert_eq!(value.dtype, DType::F32);
-            match value.home {
-                Home::Upload { .. } => host.uploads.push(self.filled(value.shape.elements())?),
-                Home::Resident(_) => host.residents.push(self.filled(value.shape.elements())?),
-                Home::Slot(_) | Home::Kept(_) => {}
-            }
-        }
-        Ok(host)
-    }
-
-    /// A buffer of `elements` equal elements.
-    fn filled(&self, elements: usize) -> Result<Arc<HostBuffer>> {
-        let mut made = self.data.lock();
-        if let Some(buffer) = made.iter().find(|buffer| buffer.len() == elements) {
-            return Ok(Arc::clone(buffer));
-        }
-        let mut words = memory::try_zeroed(elements)?;
-        threads::fill(&mut words, 0.5_f32.to_bits());
-        let buffer = Arc::new(HostBuffer::recycled(DType::F32, elements, words));
-        made.push(Arc::clone(&buffer));
-        Ok(buffer)
-    }
 }
 
 impl Host {

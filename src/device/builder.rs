@@ -160,10 +160,10 @@ impl DeviceBuilder {
     /// [`gpu`](Self::gpu).
     pub fn auto(self) -> BoxFuture<'static, Result<Device>> {
         Box::pin(async {
-            match RequestedBackend::from_environment()? {
-                RequestedBackend::Cpu => self.cpu(),
-                RequestedBackend::Gpu => self.gpu().await,
-                RequestedBackend::Auto => self.best().await,
+            match backend_from_environment()? {
+                Some(Backend::Cpu) => self.cpu(),
+                Some(Backend::Gpu) => self.gpu().await,
+                None => self.best().await,
             }
         })
     }
@@ -231,27 +231,19 @@ impl Cache {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestedBackend {
-    Auto,
-    Cpu,
-    Gpu,
-}
-
-impl RequestedBackend {
-    fn from_environment() -> Result<Self, DeviceError> {
-        let variable = "ONETRIP_BACKEND";
-        let value = match std::env::var(variable) {
-            Ok(value) => value,
-            Err(std::env::VarError::NotPresent) => return Ok(Self::Auto),
-            Err(std::env::VarError::NotUnicode(value)) => value.to_string_lossy().into_owned(),
-        };
-        match value.to_lowercase().as_str() {
-            "" | "auto" => Ok(Self::Auto),
-            "cpu" => Ok(Self::Cpu),
-            "gpu" => Ok(Self::Gpu),
-            _ => Err(DeviceError::Environment { variable, value, expected: "auto, cpu or gpu" }),
-        }
+/// The side that `ONETRIP_BACKEND` asks for; `None` where it leaves that open.
+fn backend_from_environment() -> Result<Option<Backend>, DeviceError> {
+    let variable = "ONETRIP_BACKEND";
+    let value = match std::env::var(variable) {
+        Ok(value) => value,
+        Err(std::env::VarError::NotPresent) => return Ok(None),
+        Err(std::env::VarError::NotUnicode(value)) => value.to_string_lossy().into_owned(),
+    };
+    match value.to_lowercase().as_str() {
+        "" | "auto" => Ok(None),
+        "cpu" => Ok(Some(Backend::Cpu)),
+        "gpu" => Ok(Some(Backend::Gpu)),
+        _ => Err(DeviceError::Environment { variable, value, expected: "auto, cpu or gpu" }),
     }
 }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::profile_store::When;
 use super::trials::{SharedTrial, TrialRun};
 use super::{Device, Prepared, Targets};
-use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, Trial};
+use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcome, Trial};
 use crate::error::{PlanError, Result};
-use crate::graph::Graph;
+use crate::graph::{Fingerprint, Graph};
 use crate::ops::{Op, Type};
 use crate::plan::{Chooser, Phase, Placed, Planned, Target, place};
 
@@ -190,8 +191,43 @@ impl Device {
     }
 
     /// Returns whether both sides of the device can be used now.
-    pub(super) fn has_both_sides(&self) -> bool {
+    fn has_both_sides(&self) -> bool {
         [Backend::Cpu, Backend::Gpu].into_iter().all(|side| self.uses(side))
+    }
+}
+
+/// Trials of the device's graphs.
+impl Device {
+    /// Returns whether the profile was measured or given by hand.
+    fn knows_its_figures(&self) -> bool {
+        self.0.by_hand || self.targets().profile().measured
+    }
+
+    /// Returns whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
+    fn tries(&self, wanted: &PlanRequest<'_>) -> bool {
+        !self.0.learns_nothing && self.knows_its_figures() && self.is_free(wanted)
+    }
+
+    /// Returns whether the graph may run on either side: no placement names one, and no run leaves state behind.
+    fn is_free(&self, wanted: &PlanRequest<'_>) -> bool {
+        self.has_both_sides() && wanted.placement == Placement::Auto && !wanted.is_stateful
+    }
+
+    fn shared(&self, wanted: &PlanRequest<'_>, graph: Fingerprint) -> Option<Arc<SharedTrial>> {
+        if self.is_free(wanted) { self.0.profile_store.trials.find(graph) } else { None }
+    }
+
+    /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
+    pub(crate) fn tried(
+        &self,
+        run: &mut TrialRun,
+        ran: RunOutcome,
+        is_alone: impl FnOnce() -> bool,
+    ) {
+        if let Some(trial) = run.end(ran, is_alone) {
+            self.0.plans.forget_routes(run.shared.graph, trial.kept());
+            self.save_profile(When::Soon);
+        }
     }
 }
 

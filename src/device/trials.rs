@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::profile_store::When;
-use super::{Device, PlanRequest};
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
-use crate::cost::{MOST_TRIALS, Placement, Route, RunOutcome, Trial, Tried};
+use crate::cost::{MOST_TRIALS, Route, RunOutcome, Trial, Tried};
 use crate::graph::Fingerprint;
 use crate::plan::Routes;
 
@@ -17,7 +15,7 @@ pub(super) struct Trials(Mutex<Lru<Fingerprint, Arc<SharedTrial>>>);
 
 /// The trial of one graph, shared by all of its runs.
 pub(crate) struct SharedTrial {
-    graph: Fingerprint,
+    pub graph: Fingerprint,
     trial: Mutex<Trial>,
     /// The [code](route_code) of the kept route. Like the fields below, a copy of the trial's state that runs read
     /// without the lock.
@@ -30,7 +28,7 @@ pub(crate) struct SharedTrial {
 
 /// The part of one run in a trial. A run that is dropped before its [end](Self::end) counts as disturbed.
 pub(crate) struct TrialRun {
-    shared: Arc<SharedTrial>,
+    pub shared: Arc<SharedTrial>,
     routes: Routes,
     pub route: Route,
     /// True if `route` differs from the usual one.
@@ -121,7 +119,7 @@ impl SharedTrial {
 
 impl TrialRun {
     /// Ends the run, and returns the trial if the run decided it. `is_alone` is asked if the time of the run counts.
-    fn end(&mut self, ran: RunOutcome, is_alone: impl FnOnce() -> bool) -> Option<Trial> {
+    pub fn end(&mut self, ran: RunOutcome, is_alone: impl FnOnce() -> bool) -> Option<Trial> {
         self.is_over = true;
         let shared = &*self.shared;
         if !shared.is_open.load(Ordering::Relaxed) {
@@ -194,45 +192,6 @@ impl Trials {
     pub fn replace(&self, known: &[Tried]) {
         let forgotten = std::mem::replace(&mut *self.0.lock(), shared_trials(known));
         forgotten.values().for_each(|shared| shared.withdraw());
-    }
-}
-
-/// Trials of the device's graphs.
-impl Device {
-    /// Returns whether the profile was measured or given by hand.
-    pub(super) fn knows_its_figures(&self) -> bool {
-        self.0.by_hand || self.targets().profile().measured
-    }
-
-    /// Returns whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
-    pub(super) fn tries(&self, wanted: &PlanRequest<'_>) -> bool {
-        !self.0.learns_nothing && self.knows_its_figures() && self.is_free(wanted)
-    }
-
-    /// Returns whether the graph may run on either side: no placement names one, and no run leaves state behind.
-    fn is_free(&self, wanted: &PlanRequest<'_>) -> bool {
-        self.has_both_sides() && wanted.placement == Placement::Auto && !wanted.is_stateful
-    }
-
-    pub(super) fn shared(
-        &self,
-        wanted: &PlanRequest<'_>,
-        graph: Fingerprint,
-    ) -> Option<Arc<SharedTrial>> {
-        if self.is_free(wanted) { self.0.profile_store.trials.find(graph) } else { None }
-    }
-
-    /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
-    pub(crate) fn tried(
-        &self,
-        run: &mut TrialRun,
-        ran: RunOutcome,
-        is_alone: impl FnOnce() -> bool,
-    ) {
-        if let Some(trial) = run.end(ran, is_alone) {
-            self.0.plans.forget_routes(run.shared.graph, trial.kept());
-            self.save_profile(When::Soon);
-        }
     }
 }
 

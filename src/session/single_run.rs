@@ -178,13 +178,10 @@ async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>
         {
             second = Some(done);
         }
-        match (first.take(), second.take()) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
-            halves => {
-                (first, second) = halves;
-                Poll::Pending
-            }
+        if first.is_none() || second.is_none() {
+            return Poll::Pending;
         }
+        first.take().zip(second.take()).map_or(Poll::Pending, Poll::Ready)
     })
     .await
 }

@@ -278,7 +278,7 @@ fn the_checker_finds_what_runs_against_the_street() {
         Source::new("exec/mod.rs", "pub(crate) use host::HostBuffer;\n"),
         Source::new("exec/host.rs", ""),
     ]);
-    let offences = |file: &str, text: &str| self::offences(&Source::new(file, text), &exports);
+    let offences = |file: &str, text: &str| offences(&Source::new(file, text), &exports);
     let source = r##"
         //! use crate::batch::Nothing; in a comment
         use crate::base::shape::Shape;

@@ -1,8 +1,10 @@
 //! Residents after a loss of the GPU: what the host has a copy of is read, and counts once.
 
+use std::pin::pin;
+
 use onetrip::{DeviceError, Error, GpuCommandBatch, Recovery};
 
-use super::losses::{device, soon};
+use super::losses::{device, polled, soon};
 use super::{product, product_by_hand, whole_numbers};
 
 /// The host copies are read whatever a run left on the device before its loss.
