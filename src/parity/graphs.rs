@@ -198,19 +198,14 @@ fn grow_of(batch: &GpuCommandBatch, seed: u64, steps: usize, all: bool, half: bo
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 96,
-        // The same graphs in every run: a failure must be the change's.
-        rng_seed: RngSeed::Fixed(7),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+/// The same graphs in every run: a failure must be the change's.
+fn graphs(cases: u32) -> ProptestConfig {
+    let rng_seed = RngSeed::Fixed(7);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
 
-    #[test]
-    fn fused_is_interpreted(seed: u64, steps in 1_usize..24) {
-        check(&format!("seed {seed}, {steps} steps"), TOLERANCE, |b| grow(b, seed, steps, false));
-    }
+proptest! {
+    #![proptest_config(graphs(32))]
 
     #[test]
     fn graphs_with_halves_are_interpreted(seed: u64, steps in 1_usize..12, all: bool) {
@@ -219,6 +214,15 @@ proptest! {
         check(&format!("seed {seed}, {steps} steps, halves"), tolerance, |b| {
             grow_of(b, seed, steps, all, true);
         });
+    }
+}
+
+proptest! {
+    #![proptest_config(graphs(96))]
+
+    #[test]
+    fn fused_is_interpreted(seed: u64, steps in 1_usize..24) {
+        check(&format!("seed {seed}, {steps} steps"), TOLERANCE, |b| grow(b, seed, steps, false));
     }
 
     /// Downloading every value keeps most of them from being fused away.
