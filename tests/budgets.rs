@@ -3,7 +3,9 @@
 
 mod common;
 
-use onetrip::{Backend, CellWeights, Conv2d, GpuCommandBatch, Recurrence, Resident, Tensor};
+use onetrip::{
+    Backend, CellWeights, Conv2d, GpuCommandBatch, Recurrence, Resident, RunStats, Tensor,
+};
 
 /// The allowed costs of a graph.
 struct Budget<'a> {
@@ -33,8 +35,7 @@ async fn keeps(budget: Budget<'_>, record: impl Fn(&GpuCommandBatch)) {
         assert_eq!(plan.peak_bytes(), peak, "{plan}");
 
         for run in 0..3 {
-            batch.execute().await.expect("a sound graph");
-            let stats = batch.stats();
+            let stats = executed(&batch).await;
             let trips = [stats.uploads, stats.submits, stats.downloads];
             assert_eq!(trips, [1, 1, 1], "run {run}: {stats}");
             assert_eq!(stats.dispatches, dispatches, "run {run}: {stats}");
@@ -46,6 +47,12 @@ async fn keeps(budget: Budget<'_>, record: impl Fn(&GpuCommandBatch)) {
         assert_eq!([stats.pipelines_compiled, stats.pool_misses], [0, 0], "{stats}");
         assert_eq!((stats.plan_time + stats.compile_time).as_nanos(), 0, "{stats}");
     }
+}
+
+/// Runs `batch`; its counters.
+async fn executed(batch: &GpuCommandBatch) -> RunStats {
+    batch.execute().await.expect("a sound graph");
+    batch.stats()
 }
 
 /// Numbers that are not all alike, in (−1, 1).
@@ -78,9 +85,7 @@ async fn diamonds_are_one_kernel() {
         Budget { kernels: &["exp+add_scalar+scale+tanh+mul"], parts: 0, peak: [400, 800] },
         |b| {
             let e = input(b, [100]).exp();
-            let (left, right) = (b.add_scalar(e, 1.0), b.scale(e, 0.5));
-            let right = b.tanh(right);
-            b.mul(left, right);
+            let _ = e.add_scalar(1.0) * e.scale(0.5).tanh();
         },
     )
     .await;
@@ -91,8 +96,7 @@ fn mlp<'b>(b: &'b GpuCommandBatch, rows: usize) -> (Tensor<'b, f32>, Tensor<'b, 
     let mut h = input(b, [rows, 784]);
     for (inner, outer) in [(784, 128), (128, 64)] {
         let (w, bias) = (input(b, [inner, outer]), input(b, [outer]));
-        h = b.linear(h, w, bias);
-        h = b.relu(h);
+        h = h.linear(w, bias).relu();
     }
     let (w, bias) = (input(b, [64, 10]), input(b, [10]));
     let logits = b.linear(h, w, bias);
@@ -143,8 +147,7 @@ async fn attention_is_three_kernels() {
     };
     keeps(budget, |b| {
         let [q, k, v] = [0; 3].map(|_| input(b, [2, 3, 16, 8]));
-        let k = b.transpose(k);
-        b.matmul(q, k).scale(0.35).softmax(-1).matmul(v);
+        q.matmul(k.transpose()).scale(0.35).softmax(-1).matmul(v);
     })
     .await;
 }
@@ -154,8 +157,7 @@ async fn transposed_operands_cost_nothing() {
     let (x, w, y) = (4 * 21 * 17, 4 * 9 * 21, 4 * 17 * 9);
     keeps(Budget { kernels: &["matmul+relu"], parts: 0, peak: [y, x + w + y] }, |b| {
         let (x, w) = (input(b, [21, 17]), input(b, [9, 21]));
-        let (x, w) = (b.transpose(x), b.permute(w, [1, 0]));
-        b.matmul(x, w).relu();
+        x.transpose().matmul(w.permute([1, 0])).relu();
     })
     .await;
 }
@@ -203,29 +205,22 @@ async fn independent_chains_share_the_trip() {
         Budget { kernels: &["exp+neg", "relu+square"], parts: 0, peak: [x + y, x + 2 * y] };
     keeps(budget, |b| {
         let (x, y) = (input(b, [50]), input(b, [70]));
-        let (x, y) = (b.exp(x), b.relu(y));
-        let (_, _) = (b.neg(x), b.square(y));
+        let _ = (x.exp().neg(), y.relu().square());
     })
     .await;
 }
 
 #[tokio::test]
 async fn a_chain_of_a_thousand_needs_two_buffers() {
-    let chain = |b: &GpuCommandBatch| {
-        let mut x = input(b, [77]);
-        for i in 0..1000 {
-            x = if i % 2 == 0 { b.sin(x) } else { b.add_scalar(x, 0.5) };
-        }
-    };
     for device in common::devices().await {
         let b = GpuCommandBatch::new(&device);
-        chain(&b);
+        let start = input(&b, [77]);
+        (0..1000).fold(start, |x, i| if i % 2 == 0 { x.sin() } else { x.add_scalar(0.5) });
         let plan = b.explain().unwrap();
         // A kernel holds 128 operations at most.
         assert_eq!(plan.kernels().len(), 8, "{plan}");
         assert_eq!(plan.peak_bytes(), 2 * 4 * 77, "{plan}");
-        b.execute().await.unwrap();
-        let stats = b.stats();
+        let stats = executed(&b).await;
         assert_eq!([stats.uploads, stats.submits, stats.downloads], [1, 1, 1], "{stats}");
         assert_eq!(stats.dispatches, 8, "{stats}");
     }
@@ -236,9 +231,7 @@ async fn an_output_in_the_middle_is_stored_on_the_way() {
     let budget = Budget { kernels: &["exp+neg"], parts: 0, peak: [2 * 400, 3 * 400] };
     keeps(budget, |b| {
         let middle = input(b, [100]).exp();
-        let end = b.neg(middle);
-        b.download(middle);
-        b.download(end);
+        b.outputs([middle, b.neg(middle)]);
     })
     .await;
 }
@@ -263,8 +256,7 @@ async fn residents_are_not_brought_again() {
         let h = b.matmul(x, w).relu();
         let kept = b.keep(h);
         for run in 0..2 {
-            b.execute().await.unwrap();
-            let stats = b.stats();
+            let stats = executed(&b).await;
             assert_eq!([stats.uploads, stats.submits, stats.downloads], [1, 1, 0], "{stats}");
             assert_eq!((stats.dispatches, stats.bytes_down), (1, 0), "{stats}");
             // On a GPU the first run brings the kernel's parameters, too.
@@ -278,8 +270,7 @@ async fn residents_are_not_brought_again() {
         let b = GpuCommandBatch::new(&device);
         let y = b.bind(&kept).sum(0);
         for run in 0..2 {
-            b.execute().await.unwrap();
-            let stats = b.stats();
+            let stats = executed(&b).await;
             let uploads = u64::from(device.is_gpu() && run == 0);
             assert_eq!([stats.uploads, stats.submits, stats.downloads], [uploads, 1, 1], "{stats}");
         }
@@ -326,9 +317,7 @@ async fn another_batch_size_compiles_nothing() {
     for rows in [64, 72, 80, 65] {
         let b = GpuCommandBatch::new(&device);
         record(&b, rows);
-        b.execute().await.unwrap();
-        let stats = b.stats();
-        compiled.push(stats.pipelines_compiled);
+        compiled.push(executed(&b).await.pipelines_compiled);
     }
     assert!(compiled[0] > 0, "a fresh device knows no pipeline");
     assert_eq!(compiled[1..], [0; 3], "after {} for the first size", compiled[0]);
@@ -348,14 +337,13 @@ async fn the_form_of_one_call_reads_its_result() {
 async fn only_results_are_downloaded() {
     for device in common::devices().await {
         let b = GpuCommandBatch::new(&device);
-        let x = b.upload_shaped(&numbers(3 * 2 * 4), [3, 2, 4]);
-        let start = b.upload_shaped(&numbers(2 * 2), [1, 2, 2]);
-        let input = b.upload_shaped(&numbers(6 * 4), [6, 4]);
-        let hidden = b.upload_shaped(&numbers(6 * 2), [6, 2]);
-        b.gru(x, &[CellWeights::new(&b, input, hidden)], start, Recurrence::default());
-        b.execute().await.unwrap();
+        let x = input(&b, [3, 2, 4]);
+        let start = input(&b, [1, 2, 2]);
+        let cell = CellWeights::new(&b, input(&b, [6, 4]), input(&b, [6, 2]));
+        b.gru(x, &[cell], start, Recurrence::default());
+        let stats = executed(&b).await;
         // Every hidden state, and the last one.
-        assert_eq!(b.stats().bytes_down, 4 * (3 * 2 * 2 + 2 * 2), "{}", b.stats());
+        assert_eq!(stats.bytes_down, 4 * (3 * 2 * 2 + 2 * 2), "{stats}");
     }
 }
 
@@ -395,8 +383,7 @@ async fn a_batch_norm_is_part_of_what_is_before_it() {
         let variance = b.upload(&[0.5_f32, 1.0, 2.0, 3.0, 0.25, 1.5, 1.0, 4.0]);
         let y = b.conv2d(x, w, None, Conv2d::default());
         b.batch_norm(y, mean, variance, weight, bias, 1e-5).relu();
-        let flat = b.upload_shaped(&numbers(16 * 12), [16, 12]);
-        let w = input(&b, [12, 8]);
+        let (flat, w) = (input(&b, [16, 12]), input(&b, [12, 8]));
         b.matmul(flat, w).batch_norm(mean, variance, weight, None, 1e-5).sigmoid();
         let plan = b.explain().expect("a sound graph");
         let (products, others): (Vec<&String>, Vec<_>) =

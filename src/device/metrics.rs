@@ -181,7 +181,7 @@ impl CountedRun<'_> {
     }
 
     /// Counts the run as late.
-    pub fn is_late(mut self) {
+    pub fn end_late(mut self) {
         if let Some(counters) = self.0.take() {
             counters.add(Counter::Late, 1);
         }

@@ -1,5 +1,6 @@
 //! Random graphs: fused = unfused = interpreted.
 
+use half::f16;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -16,6 +17,8 @@ pub(super) const TOLERANCE: Tolerance = Tolerance { ulp: 256.0, abs: 2e-5 };
 struct Grower<'a> {
     batch: &'a GpuCommandBatch,
     rng: Rng,
+    /// True if some operations have elements of `f16`.
+    half: bool,
     values: Vec<Tensor<'a, f32>>,
 }
 
@@ -37,6 +40,7 @@ impl<'a> Grower<'a> {
         let recent = self.values.len().saturating_sub(4);
         let x = self.values[recent + self.rng.below(self.values.len() - recent)];
         let y = match self.rng.below(10) {
+            0..=2 if self.half => self.of_half(x),
             0..=2 => self.unary(x),
             3..=4 => self.binary(x),
             5 => self.reduce(x),
@@ -45,6 +49,21 @@ impl<'a> Grower<'a> {
             _ => self.movement(x),
         };
         self.values.push(y);
+    }
+
+    /// Operations on `f16` between casts.
+    fn of_half(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {
+        let b = self.batch;
+        let h = b.cast::<f32, f16>(x);
+        let y = match self.rng.below(6) {
+            0 => b.tanh(h),
+            1 => b.add(h, b.scale(h, f16::from_f32(0.5))),
+            2 => b.select(b.gt(h, f16::ZERO), h, b.neg(h)),
+            3 if !self.dims(x).is_empty() => b.softmax(h, -1),
+            4 if !self.dims(x).is_empty() => b.amax(h, -1),
+            _ => b.clip(h, f16::from_f32(-1.5), f16::from_f32(1.5)),
+        };
+        b.cast(y)
     }
 
     fn unary(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {
@@ -161,7 +180,12 @@ impl<'a> Grower<'a> {
 
 /// Records the random graph of `seed`; downloads its sinks, or every value.
 pub(super) fn grow(batch: &GpuCommandBatch, seed: u64, steps: usize, all: bool) {
-    let mut grower = Grower { batch, rng: Rng::new(seed), values: Vec::new() };
+    grow_of(batch, seed, steps, all, false);
+}
+
+/// As [`grow`], with operations on `f16` if `half` holds.
+fn grow_of(batch: &GpuCommandBatch, seed: u64, steps: usize, all: bool, half: bool) {
+    let mut grower = Grower { batch, rng: Rng::new(seed), half, values: Vec::new() };
     for _ in 0..2 {
         grower.upload();
     }
@@ -174,14 +198,27 @@ pub(super) fn grow(batch: &GpuCommandBatch, seed: u64, steps: usize, all: bool) 
     }
 }
 
+/// The same graphs in every run: a failure must be the change's.
+fn graphs(cases: u32) -> ProptestConfig {
+    let rng_seed = RngSeed::Fixed(7);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 96,
-        // The same graphs in every run: a failure must be the change's.
-        rng_seed: RngSeed::Fixed(7),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(graphs(32))]
+
+    #[test]
+    fn graphs_with_halves_are_interpreted(seed: u64, steps in 1_usize..12, all: bool) {
+        // A half has 11 bits, and the norms of later operations magnify its rounding.
+        let tolerance = Tolerance { ulp: 256.0, abs: 0.05 };
+        check(&format!("seed {seed}, {steps} steps, halves"), tolerance, |b| {
+            grow_of(b, seed, steps, all, true);
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(graphs(96))]
 
     #[test]
     fn fused_is_interpreted(seed: u64, steps in 1_usize..24) {

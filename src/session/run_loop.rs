@@ -185,7 +185,7 @@ impl RunLoop<'_> {
                 done
             }
             Err(limit) => {
-                counted.is_late();
+                counted.end_late();
                 Err(RunError::Deadline { of: self.recorded.first_result(), limit }.into())
             }
         }

@@ -207,7 +207,7 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
     assert!(matches!(what, MistakeKind::Rank(20)), "{what}");
 }
 
-/// Whether or not the device would ever call it.
+/// The check is of recording, on every device, though a GPU never calls the function.
 #[tokio::test]
 async fn functions_of_other_types_than_the_kernels_are_mistakes() {
     for device in common::devices().await {

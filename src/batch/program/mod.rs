@@ -131,17 +131,7 @@ impl Program {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
-    /// A program without inputs, or one whose inputs all keep their data, is given [`Input::NONE`]:
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use onetrip::{Device, GpuCommandBatch, Input};
-    /// let batch = GpuCommandBatch::new(&Device::cpu());
-    /// let y = batch.random_uniform::<f32>(3, 7, 0);
-    /// let program = batch.compile().await?;
-    /// assert_eq!(program.run(Input::NONE).await?.read(y).await?.len(), 3);
-    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
-    /// ```
+    /// A program without inputs, or one whose inputs all keep their data, is given `()`.
     ///
     /// The future is `Send` and may be dropped at any time: memory that a device still uses is used again when that
     /// has finished.

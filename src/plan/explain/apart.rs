@@ -37,7 +37,10 @@ fn reason(plan: &Plan, value: ValueId, maker: &Step, reader: &Step) -> Option<St
     let (made, reads) = (kind(&maker.form), kind(&reader.form));
     let [made_by_map, read_by_map] = [maker, reader].map(|step| matches!(step.form, Form::Map(_)));
     if !made_by_map && !read_by_map {
-        return Some(format!("{made} and {reads} take a kernel each"));
+        return Some(match made == reads {
+            true => format!("{reads} takes a kernel of its own"),
+            false => format!("{made} and {reads} take a kernel each"),
+        });
     }
     if made_by_map && plan.downloads.iter().chain(&plan.keeps).any(|&output| output == value) {
         return Some(format!("{name} is a result"));
