@@ -29,7 +29,7 @@ pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{
     AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
     MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
-    RowForm, ScanForm, Sliding, SlidingAxis, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
+    RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::place::chooser::Chooser;

@@ -5,6 +5,7 @@
 mod common;
 mod convolution;
 mod pooling;
+mod sliding;
 mod transposed;
 
 use onetrip::{Device, GpuCommandBatch, Tensor};

@@ -33,6 +33,11 @@ impl Window {
         (self.size - 1).saturating_mul(self.dilation).saturating_add(1)
     }
 
+    /// From the first element of the first of `count` windows to the last of the last, at least one.
+    pub fn extent(&self, count: usize) -> usize {
+        (count - 1) * self.step + self.reach()
+    }
+
     /// The windows that fit into `len` elements.
     pub fn count(&self, len: usize) -> usize {
         len.checked_sub(self.reach()).map_or(0, |rest| rest / self.step + 1)

@@ -93,7 +93,7 @@ impl<const D: usize> Sizes<D> {
 operations! {
     /// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a
     /// flip of the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they
-    /// lie, borders included. On the host a padded tensor may be written once before. What follows (bias, activation, a
+    /// lie, borders included. On the host a padded tensor may be written once before a product. What follows (bias, activation, a
     /// sum with another tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one
     /// channel each add their few elements up directly.
     "convolution";

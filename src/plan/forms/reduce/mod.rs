@@ -3,7 +3,7 @@
 mod sliding;
 mod windows;
 
-pub(crate) use self::sliding::{Sliding, SlidingAxis};
+pub(crate) use self::sliding::Sliding;
 pub(crate) use self::windows::ReduceAxes;
 pub(crate) use self::windows::{Met, WindowLanes, Windows};
 use super::axes::Dims;

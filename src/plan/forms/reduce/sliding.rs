@@ -54,7 +54,7 @@ pub(crate) struct SlidingAxis {
 impl SlidingAxis {
     /// The elements from the first of the first window to the last of the last.
     pub fn extent(&self) -> usize {
-        (self.count - 1) * self.window.step + self.window.reach()
+        self.window.extent(self.count)
     }
 
     /// The stride of an operand from a coordinate to the next.
@@ -107,8 +107,8 @@ impl Sliding {
                 for (at, range) in ranges {
                     narrow(lead, &mut axes, &operands[at].view, range)?;
                 }
-                let elements: usize = axes.iter().map(|axis| axis.inside.len()).product();
-                let once = (elements * points(&outer[..lead])) as f64;
+                let inside: f64 = axes.iter().map(|axis| axis.inside.len() as f64).product();
+                let once = inside * points(&outer[..lead]) as f64;
                 let every = points(outer) as f64 * points(inner) as f64;
                 let flops =
                     (expr.flops(&[*prologue]) - expr.transcendental_flops(&[*prologue])) as f64;
@@ -231,12 +231,13 @@ fn image_axes(
         let axis = SlidingAxis { outer: Some(o), inner, count: outer[o], window, inside: 0..0 };
         SlidingAxis { inside: 0..axis.extent(), ..axis }
     });
+    let whole = !still.is_empty();
     let axes: SmallVec<[SlidingAxis; 2]> = still.into_iter().chain(moving).collect();
-    let overlap = axes.iter().any(|axis| axis.window.step < axis.window.reach());
+    let slides = |axis: &SlidingAxis| axis.inner.is_some() && axis.count > 1;
+    let overlap = axes.iter().any(|axis| slides(axis) && axis.window.step < axis.window.reach());
     // Windows that lie apart are rows or columns of a matrix.
     let last = &axes.iter().rfind(|axis| axis.extent() > 1)?.window;
-    let is_matrix = !overlap && !(2..LONG).contains(&last.size);
-    let slides = |axis: &SlidingAxis| axis.inner.is_some() && axis.count > 1;
+    let is_matrix = !overlap && (whole || !(2..LONG).contains(&last.size));
     let blocked = axes.iter().position(slides)?;
     let others = axes.iter().enumerate().filter(|&(at, _)| at != blocked);
     let row: usize = others
@@ -264,12 +265,13 @@ fn window(
         let [outer, inner] = strides(operand);
         outer.checked_mul(window.dilation as i64) == inner.checked_mul(window.step as i64)
     };
-    // Rows and columns of a matrix are in proportion too.
+    // Rows and columns of a matrix are in proportion too, but nothing counts their places.
     let counts = |operand: &&StepOperand| {
         operand.source == OperandSource::Iota && strides(operand) != [0, 0]
     };
-    let is_window =
-        window.dilation < count.saturating_mul(window.step) || operands.iter().any(counts);
+    let is_dense = window.dilation < count.saturating_mul(window.step)
+        && window.step <= window.reach().saturating_mul(2);
+    let is_window = is_dense || operands.iter().any(counts);
     (is_window && operands.iter().all(in_proportion)).then_some(window)
 }
 
@@ -277,7 +279,8 @@ fn window(
 fn narrow(lead: usize, axes: &mut [SlidingAxis], view: &View, range: Range<i64>) -> Option<()> {
     let moves = |axis: &SlidingAxis| axis.stride(view) != 0;
     let at = axes.iter().position(moves)?;
-    if axes[at + 1..].iter().any(moves) || view.strides[..lead].iter().any(|&stride| stride != 0) {
+    let before = view.dims.iter().zip(&view.strides).take(lead);
+    if axes[at + 1..].iter().any(moves) || before.into_iter().any(|(&dim, &s)| dim > 1 && s != 0) {
         return None;
     }
     let axis = &mut axes[at];
@@ -285,7 +288,7 @@ fn narrow(lead: usize, axes: &mut [SlidingAxis], view: &View, range: Range<i64>)
     if stride < 0 {
         return None;
     }
-    // The first coordinate of which the counter is at least `bound`.
+    // The first coordinate with a counter of at least `bound`.
     let from = |bound: i64| ((bound - view.offset).max(0) as usize).div_ceil(stride as usize);
     let (start, end) = (from(range.start), from(range.end));
     axis.inside = axis.inside.start.max(start)..axis.inside.end.min(end).max(start);

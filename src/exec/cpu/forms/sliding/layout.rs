@@ -10,7 +10,10 @@ use smallvec::SmallVec;
 
 use super::stencil::WIDTH;
 use crate::base::shape::Window;
-use crate::plan::SlidingAxis;
+use crate::plan::Sliding;
+
+/// Lanes of a block, so few that block and results stay in the cache next to a core.
+const BLOCK: usize = 12 << 10;
 
 /// A block of an image: `rows` windows along one axis, and all along the others.
 #[derive(Debug)]
@@ -29,20 +32,20 @@ pub(super) struct LayoutAxis {
     pub count: usize,
     /// Elements of a phase, and the distance from one to the next.
     len: usize,
-    pitch: usize,
+    pub pitch: usize,
     /// The phases that windows reach, in ascending order, and the distance from one to the next.
     phases: SmallVec<[usize; 4]>,
     phase_pitch: usize,
 }
 
 impl LayoutAxis {
-    fn new(axis: &SlidingAxis, count: usize) -> Self {
-        let Window { size, step, dilation } = axis.window;
+    fn new((window, count): (Window, usize)) -> Self {
+        let Window { size, step, dilation } = window;
         let mut phases: SmallVec<[usize; 4]> = (0..size).map(|k| k * dilation % step).collect();
         phases.sort_unstable();
         phases.dedup();
         let len = count + (size - 1) * dilation / step;
-        Self { window: axis.window, count, len, pitch: 1, phases, phase_pitch: 1 }
+        Self { window, count, len, pitch: 1, phases, phase_pitch: 1 }
     }
 
     /// The distance from the first element of a window to another.
@@ -63,30 +66,44 @@ impl LayoutAxis {
     }
 
     /// The phases: the coordinate and the place of the first element of each, and their number of elements.
-    pub fn phases(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+    fn phases(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let places = (0..).step_by(self.phase_pitch);
         self.phases.iter().zip(places).map(|(&phase, place)| (phase, place, self.len))
     }
 
-    /// The elements of a phase with coordinates in a range, where the phase has `len` elements from coordinate `first` on.
-    pub fn within(&self, first: usize, range: &Range<usize>, len: usize) -> Range<usize> {
-        let at = |bound: usize| bound.saturating_sub(first).div_ceil(self.window.step).min(len);
-        at(range.start)..at(range.end)
+    /// The parts of a line, one for each phase, for elements with coordinates in a range.
+    pub fn picks(&self, range: &Range<usize>) -> SmallVec<[Pick; 4]> {
+        let pick = |(first, place, len)| {
+            let at = |bound: usize| bound.saturating_sub(first).div_ceil(self.window.step).min(len);
+            let inside = at(range.start)..at(range.end);
+            let skip = (first + inside.start * self.window.step).saturating_sub(range.start);
+            Pick { place, len, inside, skip }
+        };
+        self.phases().map(pick).collect()
     }
 }
 
+/// The part of a line that goes to a phase.
+pub(super) struct Pick {
+    pub place: usize,
+    /// Elements of the phase.
+    pub len: usize,
+    /// The elements of the phase that the line has.
+    pub inside: Range<usize>,
+    /// Elements of the line before the first of them.
+    pub skip: usize,
+}
+
 impl Layout {
-    /// The layout of blocks of `rows` windows along axis `cut`.
-    pub fn new(axes: &[SlidingAxis], cut: usize, rows: usize) -> Self {
-        let count = |at: usize| if at == cut { rows } else { axes[at].count };
-        let mut own: SmallVec<[LayoutAxis; 2]> =
-            axes.iter().enumerate().map(|(at, axis)| LayoutAxis::new(axis, count(at))).collect();
+    /// The layout of blocks of so many windows along each axis.
+    pub fn new(windows: impl Iterator<Item = (Window, usize)>, cut: usize) -> Self {
+        let mut own: SmallVec<[LayoutAxis; 2]> = windows.map(LayoutAxis::new).collect();
         let mut len = 1;
         for axis in own.iter_mut().rev() {
             axis.pitch = len;
             len *= axis.len;
         }
-        // The phases of the last axis lie farthest apart, so that a fold along it leaves a smaller block.
+        // The phases of later axes lie farther apart, so that their elements can be combined first.
         for axis in &mut own {
             axis.phase_pitch = len;
             len *= axis.phases.len();
@@ -99,20 +116,21 @@ impl Layout {
         self.len + 2 * WIDTH
     }
 
-    /// The lanes of all places, where blocks have `rows` rows, after the elements along all axes are combined.
+    /// The lanes of the places of all windows, where blocks have `rows` rows.
     pub fn places(&self, rows: usize) -> usize {
         let last = self.axes.iter().map(|axis| (axis.count - 1) * axis.pitch);
-        last.sum::<usize>() + 1 - self.missing(rows)
+        last.sum::<usize>() + 1 - self.missing(Some(rows))
     }
 
-    /// As [`places`](Self::places), after those along axis `at` and all later ones are combined.
-    pub fn places_after(&self, at: usize, rows: usize) -> usize {
+    /// The lanes that are needed after elements along axis `at` and all but the last axis after it are combined.
+    pub fn places_along(&self, at: usize, rows: Option<usize>) -> usize {
         let axis = &self.axes[at];
         axis.phase_pitch - (axis.len - axis.count) * axis.pitch - self.missing(rows)
     }
 
-    fn missing(&self, rows: usize) -> usize {
-        (self.axes[self.cut].count - rows) * self.axes[self.cut].pitch
+    fn missing(&self, rows: Option<usize>) -> usize {
+        let cut = &self.axes[self.cut];
+        rows.map_or(0, |rows| (cut.count - rows) * cut.pitch)
     }
 
     /// The distances of the elements of a window along some axes, in row-major order.
@@ -124,28 +142,90 @@ impl Layout {
 
     /// Copies results, from the one at `from` on in row-major order, from a finished block.
     pub fn gather(&self, block: &[u32], from: usize, out: &mut [u32]) {
-        let mut coordinates: SmallVec<[usize; 4]> = SmallVec::new();
-        let (mut rest, mut place) = (from, 0);
-        for axis in self.axes.iter().rev() {
-            coordinates.push(rest % axis.count);
+        let last = self.axes.len() - 1;
+        let row = self.axes[last].count;
+        let (mut line, mut column, mut out) = (from / row, from % row, out);
+        while !out.is_empty() {
+            let place = if self.cut == last { column } else { self.line(line) + column };
+            let (own, rest) = out.split_at_mut((row - column).min(out.len()));
+            own.copy_from_slice(&block[place..place + own.len()]);
+            (line, column, out) = (line + 1, 0, rest);
+        }
+    }
+
+    /// The place of the first result of a line along the last axis.
+    pub fn line(&self, line: usize) -> usize {
+        let between = self.axes.get(self.cut + 1..self.axes.len() - 1).unwrap_or_default();
+        let (mut rest, mut place) = (line, 0);
+        for axis in between.iter().rev() {
             place += rest % axis.count * axis.pitch;
             rest /= axis.count;
         }
-        let mut out = out;
-        while !out.is_empty() {
-            let len = (self.axes[self.axes.len() - 1].count - coordinates[0]).min(out.len());
-            let (row, others) = out.split_at_mut(len);
-            row.copy_from_slice(&block[place..place + len]);
-            out = others;
-            (coordinates[0], place) = (coordinates[0] + len, place + len);
-            for (at, axis) in self.axes.iter().rev().enumerate() {
-                if coordinates[at] < axis.count || at + 1 == coordinates.len() {
-                    break;
-                }
-                coordinates[at] = 0;
-                coordinates[at + 1] += 1;
-                place = place + self.axes[self.axes.len() - 2 - at].pitch - axis.count * axis.pitch;
-            }
-        }
+        place + rest * self.axes[self.cut].pitch
     }
+}
+
+/// A line of a block.
+pub(super) struct Line {
+    /// Its coordinate along the axis of blocks.
+    pub coordinate: usize,
+    pub place: usize,
+    /// Its first element in an image, if the line lies inside of the border along the other axes.
+    pub source: Option<usize>,
+}
+
+/// The layouts of blocks of at most `most` rows.
+pub(super) fn layouts(sliding: &Sliding, cut: usize, most: usize) -> (Layout, Option<Layout>) {
+    let axes = &sliding.axes;
+    let last = axes.len() - 1;
+    let narrows = sliding.weight.is_none() && axes[last].window.step > 1;
+    let one = Window { size: 1, step: 1, dilation: 1 };
+    let at = |rows: usize| {
+        let windows = axes.iter().enumerate().map(|(at, axis)| {
+            let count = if at == cut { rows } else { axis.count };
+            let line = (one, axis.window.extent(count));
+            if at == last && narrows { line } else { (axis.window, count) }
+        });
+        Layout::new(windows, cut)
+    };
+    let (len, next) = (at(1).len, at(2).len);
+    let fit = BLOCK.saturating_sub(len) / (next - len).max(1) + 1;
+    // At least as many rows as a window has, so that few elements are laid out twice.
+    let rows = fit.max(axes[cut].window.reach()).min(most).max(1);
+    let narrow = || {
+        let windows = axes.iter().enumerate().map(|(at, axis)| {
+            let count = if at == cut { rows } else { axis.count };
+            (if at == last { axis.window } else { one }, count)
+        });
+        Layout::new(windows, cut)
+    };
+    (at(rows), narrows.then(narrow))
+}
+
+/// The lines of a block.
+pub(super) fn lines(sliding: &Sliding, layout: &Layout) -> Vec<Line> {
+    let Some((last, outer)) = sliding.axes.split_last() else { return Vec::new() };
+    let mut lines = vec![Line { coordinate: 0, place: 0, source: Some(0) }];
+    for (at, axis) in outer.iter().enumerate() {
+        let inner = outer[at + 1..].iter().chain([last]).map(|axis| axis.inside.len());
+        let pitch: usize = inner.product();
+        let own = &layout.axes[at];
+        let places = |extent: usize| {
+            (0..extent).filter_map(|coordinate| Some((coordinate, own.place(coordinate)?)))
+        };
+        let with = |line: &Line| -> Vec<Line> {
+            let next = |(coordinate, place): (usize, usize)| {
+                let place = line.place + place;
+                if at == layout.cut {
+                    return Line { coordinate, place, source: line.source };
+                }
+                let inside = line.source.filter(|_| axis.inside.contains(&coordinate));
+                let source = inside.map(|source| source + (coordinate - axis.inside.start) * pitch);
+                Line { coordinate: line.coordinate, place, source }
+            };
+            places(axis.window.extent(own.count)).map(next).collect()
+        };
+        lines = lines.iter().flat_map(with).collect();
+    }
+    lines
 }

@@ -9,7 +9,7 @@ mod stencil;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use self::layout::{Layout, LayoutAxis};
+use self::layout::{Layout, Line, Pick, layouts, lines};
 use self::stencil::{Stencil, Tap};
 use crate::base::dtype::DType;
 use crate::base::shape::points;
@@ -20,14 +20,16 @@ use crate::exec::cpu::{ExprHole, Job};
 use crate::expr::ExprNode;
 use crate::plan::{ReduceForm, Sliding, Space};
 
-/// Lanes of a block, so few that block and results stay in the cache next to a core.
-const BLOCK: usize = 12 << 10;
-
 /// The parts of a run that all threads share.
 struct Slide<'a> {
     sliding: &'a Sliding,
     stencil: Stencil,
+    /// The layout of a block. Without weights, the last axis keeps its order until the elements along all others are
+    /// combined: the second layout is that of what is left.
     layout: Layout,
+    narrow: Option<Layout>,
+    /// The lines of a block along its last axis.
+    lines: Vec<Line>,
     /// The distances of the elements of a window with weights.
     taps: Vec<usize>,
     /// The axes along which elements without weights are combined, one after the other.
@@ -35,12 +37,15 @@ struct Slide<'a> {
     /// Windows of an image, and of a row.
     windows: usize,
     row: usize,
-    /// Elements of an image inside of its border, and of all images.
+    /// Elements of an image inside of its border, and of all images; those between neighbours along the axis of blocks.
     elements: usize,
     total: usize,
+    pitch: usize,
     /// Neighbouring images that are the same, to which different weights belong.
     repeats: usize,
     border: u32,
+    /// The elements of all images, if they lie in memory one after the other.
+    memory: Option<&'a [u32]>,
     images: Vec<Option<BoundInput<'a>>>,
     weights: Vec<Option<BoundInput<'a>>>,
     results: Vec<Option<BoundInput<'a>>>,
@@ -84,19 +89,32 @@ pub(crate) fn run(
         + total as u64 * (element.flops() + 2);
     let chunks = split(outputs, outer, parts(cost), row);
     let most = chunks.iter().map(|chunk| chunk.len / row).max().unwrap_or(1);
-    let layout = layout(sliding, cut, most.min(axes[cut].count));
+    let (layout, narrow) = layouts(sliding, cut, most.min(axes[cut].count));
     let stencil = Stencil::new(reduce.combine, job.step.expr.ty(reduce.prologue));
     let one = |at| Tap { at, weight: stencil.one() };
-    let pass = |at: usize| (at, layout.taps(at..at + 1).into_iter().map(one).collect());
-    let combined = (0..axes.len()).rev().filter(|&at| axes[at].window.size > 1);
+    let pass = |at: usize| {
+        let layout =
+            if at + 1 == axes.len() { narrow.as_ref().unwrap_or(&layout) } else { &layout };
+        (at, layout.taps(at..at + 1).into_iter().map(one).collect())
+    };
+    // The last axis comes last.
+    let order = (0..axes.len() - 1).rev().chain([axes.len() - 1]);
     let slide = Slide {
+        lines: lines(sliding, &layout),
         taps: if sliding.weight.is_some() { layout.taps(0..axes.len()) } else { Vec::new() },
-        passes: combined.map(pass).collect(),
+        passes: order.filter(|&at| axes[at].window.size > 1).map(pass).collect(),
+        pitch: axes[cut + 1..].iter().map(|axis| axis.inside.len()).product(),
         repeats: repeats(job, reduce, sliding),
         border: border(job, sliding),
+        memory: match job.step.expr.node(sliding.element) {
+            ExprNode::Load(at) => match &images[usize::from(at)] {
+                Some(BoundInput::Memory(words)) => Some(words),
+                _ => None,
+            },
+            _ => None,
+        },
         sliding,
         stencil,
-        layout,
         windows,
         row,
         elements,
@@ -104,28 +122,22 @@ pub(crate) fn run(
         images,
         weights,
         results,
+        layout,
+        narrow,
     };
+    let buffer = slide.narrow.iter().map(Layout::buffer).fold(slide.layout.buffer(), usize::max);
     let worker = || Worker {
         element: Machine::new(element),
         weight: Machine::new(weight),
         after: Machine::new(after),
         stores: after.is_acc(0),
-        block: vec![0; slide.layout.buffer()],
-        out: vec![0; slide.layout.buffer()],
+        block: vec![0; buffer],
+        out: vec![0; buffer],
         taps: Vec::new(),
         tile: 0..0,
         laid: None,
     };
     for_each(chunks, worker, |worker, chunk| slide.chunk(worker, chunk));
-}
-
-/// The layout of blocks of at most `most` rows.
-fn layout(sliding: &Sliding, cut: usize, most: usize) -> Layout {
-    let at = |rows: usize| Layout::new(&sliding.axes, cut, rows);
-    let (one, two) = (at(1).len, at(2).len);
-    let fit = BLOCK.saturating_sub(one) / (two - one).max(1) + 1;
-    // At least as many rows as a window has, so that few elements are laid out twice.
-    at(fit.max(sliding.axes[cut].window.reach()).min(most).max(1))
 }
 
 /// The number around the images.
@@ -147,7 +159,7 @@ fn repeats(job: &Job<'_>, reduce: &ReduceForm, sliding: &Sliding) -> usize {
 impl Slide<'_> {
     /// Computes the results of whole rows of windows.
     fn chunk(&self, worker: &mut Worker<'_>, mut chunk: Chunk<'_>) {
-        let most = self.layout.axes[self.layout.cut].count;
+        let most = self.finished().axes[self.layout.cut].count;
         let mut done = 0;
         while done < chunk.len {
             let start = chunk.start + done;
@@ -165,45 +177,44 @@ impl Slide<'_> {
         }
     }
 
+    /// The layout of the results.
+    fn finished(&self) -> &Layout {
+        self.narrow.as_ref().unwrap_or(&self.layout)
+    }
+
     /// Lays out the elements of an image that `rows` rows of windows from `first` on cover.
     fn lay_out(&self, worker: &mut Worker<'_>, image: usize, first: usize, rows: usize) {
-        let (Some((last, outer)), cut) = (self.layout.axes.split_last(), self.layout.cut) else {
-            return;
+        let (cut, last) = (self.layout.cut, self.layout.axes.len() - 1);
+        let axes = &self.sliding.axes;
+        let (start, extent) = (first * axes[cut].window.step, axes[cut].window.extent(rows));
+        let (skipped, len) = match cut == last {
+            true => (start, extent),
+            false => (0, axes[last].window.extent(axes[last].count)),
         };
-        // The first coordinate of the block along an axis, and the number of coordinates.
-        let start =
-            |at: usize| if at == cut { first * self.layout.axes[at].window.step } else { 0 };
-        let extent = |at: usize| {
-            let (axis, count) = (&self.layout.axes[at], self.layout.axes[at].count);
-            let count = if at == cut { rows } else { count };
-            (count - 1) * axis.window.step + axis.window.reach()
-        };
-        let own = &self.sliding.axes[outer.len()].inside;
-        let columns = shifted(own, start(outer.len()), extent(outer.len()));
-        let skipped = start(outer.len()).saturating_sub(own.start);
-        for line in 0..(0..outer.len()).map(extent).product() {
-            let (mut rest, mut pitch) = (line, own.len());
-            let (mut place, mut source) = (Some(0), Some(image * self.elements + skipped));
-            for (at, axis) in outer.iter().enumerate().rev() {
-                let (coordinate, inside) = (rest % extent(at), &self.sliding.axes[at].inside);
-                rest /= extent(at);
-                place = place.zip(axis.place(coordinate)).map(|(place, more)| place + more);
-                let coordinate = coordinate + start(at);
-                source = source
-                    .filter(|_| inside.contains(&coordinate))
-                    .map(|source| source + (coordinate - inside.start) * pitch);
-                pitch *= inside.len();
-            }
-            let (Some(place), columns) = (place, source.map_or(0..0, |_| columns.clone())) else {
-                continue;
+        let inside = &axes[last].inside;
+        let columns = shifted(inside, skipped, len);
+        let first = image * self.elements + skipped.saturating_sub(inside.start);
+        let picks = self.layout.axes[last].picks(&columns);
+        for line in self.lines.iter().filter(|line| cut == last || line.coordinate < extent) {
+            let coordinate = line.coordinate + start;
+            let source = match &axes[cut].inside {
+                _ if cut == last => line.source,
+                inside if !inside.contains(&coordinate) => None,
+                inside => line.source.map(|at| at + (coordinate - inside.start) * self.pitch),
             };
-            for (first, at, len) in last.phases() {
-                let inside = last.within(first, &columns, len);
-                let line = &mut worker.block[place + at..place + at + len];
-                line[..inside.start].fill(self.border);
-                line[inside.end..].fill(self.border);
+            let source = source.filter(|_| !columns.is_empty());
+            for pick in &picks {
+                let line = &mut worker.block[line.place + pick.place..][..pick.len];
+                if source.is_some() {
+                    line[..pick.inside.start].fill(self.border);
+                    line[pick.inside.end..].fill(self.border);
+                } else {
+                    line.fill(self.border);
+                }
             }
-            self.line(worker, last, place, source.unwrap_or(0), columns);
+            if let Some(source) = source {
+                self.line(worker, line.place, first + source, &columns, &picks);
+            }
         }
         self.stencil.enter(&mut worker.block[..self.layout.len]);
     }
@@ -212,38 +223,39 @@ impl Slide<'_> {
     fn line(
         &self,
         worker: &mut Worker<'_>,
-        axis: &LayoutAxis,
         place: usize,
         from: usize,
-        columns: Range<usize>,
+        columns: &Range<usize>,
+        picks: &[Pick],
     ) {
         let Worker { element, block, tile, .. } = worker;
+        let axis = &self.layout.axes[self.layout.axes.len() - 1];
+        let mut lay = |lanes: &[u32], picks: &[Pick]| {
+            for Pick { place: phase, inside, skip, .. } in
+                picks.iter().filter(|p| !p.inside.is_empty())
+            {
+                let out = &mut block[place + phase..][inside.clone()];
+                stencil::pick(&lanes[*skip..], axis.window.step, out);
+            }
+        };
+        let span = |tile: &Range<usize>| {
+            let (start, len) = (tile.start, tile.len());
+            Span { inputs: &self.images, start, len, acc: &[] }
+        };
+        if let Some(words) = self.memory {
+            return lay(&words[from..from + columns.len()], picks);
+        }
         let mut column = columns.start;
         while column < columns.end {
             let at = from + column - columns.start;
-            let span = |tile: &Range<usize>| Span {
-                inputs: &self.images,
-                start: tile.start,
-                len: tile.len(),
-                acc: &[],
-            };
-            if element.reads_memory(0) {
-                *tile = at..at + columns.end - column;
-            } else if !tile.contains(&at) {
+            if !tile.contains(&at) {
                 *tile = at..self.total.min(at + TILE);
                 element.run(span(tile));
             }
-            let lanes = &element.root(0, span(tile))[at - tile.start..];
-            let len = lanes.len().min(columns.end - column);
-            for (first, at, phase) in axis.phases() {
-                let inside = axis.within(first, &(column..column + len), phase);
-                let out = &mut block[place + at..][inside.clone()];
-                let skipped = first + inside.start * axis.window.step - column;
-                if !out.is_empty() {
-                    stencil::pick(&lanes[skipped..len], axis.window.step, out);
-                }
-            }
-            column += len;
+            let end = columns.end.min(column + tile.end - at);
+            let lanes = &element.root(0, span(tile))[at - tile.start..][..end - column];
+            lay(lanes, &axis.picks(&(column..end)));
+            column = end;
         }
     }
 
@@ -251,12 +263,27 @@ impl Slide<'_> {
     fn combine(&self, worker: &mut Worker<'_>, image: usize, rows: usize) {
         let Worker { weight, block, out, taps, .. } = worker;
         if self.sliding.weight.is_none() {
+            let last = self.layout.axes.len() - 1;
+            let mut narrow = self.narrow.as_ref();
             for (axis, taps) in &self.passes {
-                self.stencil.run(block, self.layout.places_after(*axis, rows), taps, out);
+                let len = if *axis < last {
+                    let rows = (self.layout.cut < last).then_some(rows);
+                    self.layout.places_along(*axis, rows)
+                } else {
+                    if let Some(narrow) = narrow.take() {
+                        self.narrow(narrow, block, out);
+                        std::mem::swap(block, out);
+                    }
+                    self.finished().places(rows)
+                };
+                self.stencil.run(block, len, taps, out);
                 std::mem::swap(block, out);
             }
-            std::mem::swap(block, out);
-            return;
+            if let Some(narrow) = narrow {
+                self.narrow(narrow, block, out);
+                std::mem::swap(block, out);
+            }
+            return std::mem::swap(block, out);
         }
         taps.clear();
         for (piece, places) in self.taps.chunks(TILE).enumerate() {
@@ -269,18 +296,35 @@ impl Slide<'_> {
         self.stencil.run(block, self.layout.places(rows), taps, out);
     }
 
+    /// Lays out the phases of the last axis, once the elements along all others are combined.
+    fn narrow(&self, narrow: &Layout, block: &[u32], out: &mut [u32]) {
+        let Some((last, outer)) = narrow.axes.split_last() else { return };
+        let picks = last.picks(&(0..last.window.extent(last.count)));
+        for line in 0..outer.iter().map(|axis| axis.count).product() {
+            // The only line along an axis of blocks that is the last begins both blocks.
+            let (from, to) = match outer.len() == narrow.cut {
+                true => (0, 0),
+                false => (self.layout.line(line), narrow.line(line)),
+            };
+            for Pick { place, inside, skip, .. } in &picks {
+                let out = &mut out[to + place..][inside.clone()];
+                stencil::pick(&block[from + skip..], last.window.step, out);
+            }
+        }
+    }
+
     /// Writes `len` results of a block, from the chunk's element `done` on.
     fn write(&self, worker: &mut Worker<'_>, chunk: &mut Chunk<'_>, done: usize, len: usize) {
         let word = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
         if worker.stores && chunk.outputs.len() == 1 && word(chunk.outputs[0].0) {
             let out = chunk.words(0, done, len);
-            self.layout.gather(&worker.out, 0, out);
+            self.finished().gather(&worker.out, 0, out);
             return self.stencil.leave(out);
         }
         let mut acc = [0; TILE];
         for from in (0..len).step_by(TILE) {
             let acc = &mut acc[..TILE.min(len - from)];
-            self.layout.gather(&worker.out, from, acc);
+            self.finished().gather(&worker.out, from, acc);
             self.stencil.leave(acc);
             let at = done + from;
             let span = Span { inputs: &self.results, start: chunk.start + at, len: acc.len(), acc };
