@@ -6,7 +6,7 @@
 //!
 //! Errors are in units in the last place of the exact result, if that is a normal number, with `FMA` and without.
 
-use std::f32::consts::{FRAC_2_PI, LOG2_E};
+use std::f32::consts::{FRAC_2_PI, LN_2, LOG2_E};
 
 /// A constant whose addition and subtraction round |x| < 2²² to an integer, half to even.
 const ROUND: f32 = 12_582_912.0;
@@ -190,7 +190,7 @@ pub(crate) fn tanh<const FMA: bool>(x: f32) -> f32 {
     if t >= 0.625 { far } else { near }
 }
 
-/// erf x, within 1.5 ulp (1.26 measured over every 61st float).
+/// erf x, within 1.5 ulp (1.35 measured over every 61st float).
 #[inline(always)]
 pub(crate) fn erf<const FMA: bool>(x: f32) -> f32 {
     const NEAR: [f32; 7] = [
@@ -212,9 +212,9 @@ pub(crate) fn erf<const FMA: bool>(x: f32) -> f32 {
         -0.002_172_882_7,
         0.000_139_897_95,
     ];
-    // 2ʳ for |r| ≤ ½, to 1e-7: it is a sixth of the result or less.
+    // 2ʳ for |r| ≤ ½, to 1.1e-7. The power is at most a fifth of the result.
     const POWER: [f32; 6] =
-        [1.0, 0.693_147, 0.240_222_4, 0.055_507_362, 0.009_671_724, 0.001_326_443_6];
+        [1.0, LN_2, 0.240_222_83, 0.055_505_585, 0.009_669_692, 0.001_330_059_6];
     let t = x.abs();
     let near = fma::<FMA>(x, polynomial::<FMA, 7>(x * x, NEAR), x);
     let log = polynomial::<FMA, 7>(t.clamp(0.0, 4.0) - 1.0, FAR);
