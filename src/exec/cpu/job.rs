@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 
 use super::failures::Failures;
 use super::operands::BoundInput;
-use super::pool::CpuPool;
 use super::program::{ExprHole, Tapes};
 use super::tape::Tape;
 use crate::base::shape::View;
@@ -22,7 +21,6 @@ pub(super) struct Job<'a> {
     pub values: &'a [Option<Arc<HostBuffer>>],
     pub functions: &'a [CpuFunction],
     pub failures: &'a Failures,
-    pub pool: &'a CpuPool,
 }
 
 impl<'a> Job<'a> {

@@ -84,8 +84,7 @@ fn run_step(
         outputs.push(values.buffer_for(id)?);
     }
     if !step.is_empty() {
-        let (values, pool) = (values.all(), values.pool());
-        compute(&Job { step, tapes, values, functions, failures, pool }, &mut outputs)?;
+        compute(&Job { step, tapes, values: values.all(), functions, failures }, &mut outputs)?;
     }
     for (id, buffer) in ids.zip(outputs) {
         values.put(id, buffer);

@@ -49,10 +49,6 @@ impl<'a> RunValues<'a> {
         &self.values
     }
 
-    pub fn pool(&self) -> &'a CpuPool {
-        self.pool
-    }
-
     pub fn put(&mut self, value: ValueId, buffer: HostBuffer) {
         self.values[value.index()] = Some(Arc::new(buffer));
     }

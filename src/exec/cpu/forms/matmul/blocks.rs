@@ -2,37 +2,34 @@
 
 use std::ops::Range;
 
-use super::kernel::{Kernel, PanelBlock, WidePanels};
+use gemm::Parallelism;
+
 use super::operand::{Floats, Matrices};
 use super::outputs::ProductOutputs;
-use super::panels::{PanelScratch, Panels, Side};
+use super::{MatrixPointer, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
-use crate::error::DeviceError;
-use crate::exec::cpu::CpuPool;
 use crate::exec::cpu::operands::{ALONE, for_each};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
 /// Multiplications a nanosecond by one thread.
 const RATE: f64 = 100.0;
-/// Nanoseconds to fetch an element of an operand from memory.
-const FETCH: f64 = 0.1;
+/// Nanoseconds to fetch an element of an operand from memory and to pack it.
+const FETCH: f64 = 0.3;
 /// Flops a nanosecond by one thread that computes the positions of elements.
 const POSITIONS: f64 = 8.0;
 /// Nanoseconds to compute an element of a window.
 const WINDOW: f64 = WINDOW_FLOPS / POSITIONS;
-/// Sums of a block that stay in the second-level cache.
-const SUMS: usize = 1 << 16;
-/// Elements of the right operand that a thread packs at a time, and that stay in the second-level cache.
-const PACKED: usize = 48 << 10;
-/// Elements of the left operand that stay in the second-level cache beside those.
-const ROWS: usize = 40 << 10;
-/// Most elements of panels that are packed before the blocks begin.
-const MOST_PANELS: usize = 4 << 20;
-/// Most columns of a block.
-const COLUMNS: usize = 1024;
-/// Blocks a thread, if there are so many.
-const BLOCKS: usize = 4;
+/// Factor of the cost of blocks wider than [`NARROW`]. `gemm` packs the left operand too for them, into memory that is
+/// fresh each time.
+const WIDE: f64 = 1.25;
+/// Most columns for which `gemm` does not pack the left operand.
+const NARROW: usize = 128;
+/// Rows of the right operand that are copied at a time, if it is copied. A single row of results adds up as many at a
+/// time.
+pub(super) const DEPTH: usize = 256;
+/// Fewest rows of a block that make a copy of the right operand pay.
+const COPIED: usize = 32;
 
 /// A block: some rows and columns of one of the products.
 #[derive(Debug)]
@@ -42,155 +39,116 @@ struct ProductBlock {
     columns: Range<usize>,
 }
 
-/// How the products are cut.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cut {
-    /// Rows and columns of a block.
-    rows: usize,
-    columns: usize,
-    /// Whether the panels of the left and of the right operand are packed before the blocks begin.
-    whole: [bool; 2],
-}
-
-pub(super) fn multiply(
-    floats: &Floats<'_>,
-    results: &mut ProductOutputs<'_>,
-    pool: &CpuPool,
-) -> Result<(), DeviceError> {
+pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let results = &*results;
-    let kernel = Kernel::native();
-    let threads = if pays(floats) { threads::count() } else { 1 };
-    let cut = Cut::of(kernel, floats, [false; 2], threads);
-    let whole = |side: Side, operand| {
-        cut.whole[side as usize].then(|| Panels::of(kernel, operand, side, pool)).transpose()
-    };
-    let whole = [whole(Side::Left, &floats.x)?, whole(Side::Right, &floats.w)?];
-    let work = |worker: &mut BlockWorker<'_>, block: ProductBlock| {
-        worker.run(floats, &whole, results, &block);
-    };
-    let new = || BlockWorker {
-        kernel,
-        machine: results.machine(),
-        x: Vec::new(),
-        w: Vec::new(),
-        scratch: PanelScratch::default(),
-    };
-    if threads > 1 {
-        for_each(cut.blocks(floats.size, floats.count).collect(), new, work);
-    } else {
-        let mut worker = new();
-        cut.blocks(floats.size, floats.count).for_each(|block| work(&mut worker, block));
+    let cost = BlockCost { flops: results.flops(), windows: floats.w.is_computed() };
+    let work =
+        |worker: &mut BlockWorker<'_>, block: ProductBlock| worker.run(floats, results, &block);
+    let new = || BlockWorker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
+    if cost.pays(floats.size, floats.count) {
+        let blocks = size(floats.size, floats.count, cost, threads::count());
+        return for_each(cut(floats.size, floats.count, blocks).collect(), new, work);
     }
-    Ok(())
-}
-
-/// Returns whether the products are worth several threads.
-fn pays(floats: &Floats<'_>) -> bool {
-    let [m, n, k] = floats.size.map(|size| size as f64);
-    let windows = if floats.w.is_computed() { n * k * WINDOW } else { 0.0 };
-    let alone = (m * n * k / RATE).max((m + n) * k * FETCH) + windows;
-    alone * floats.count as f64 >= 2.0 * ALONE as f64
+    let mut worker = new();
+    for index in 0..floats.count {
+        work(&mut worker, ProductBlock { index, rows: 0..m, columns: 0..n });
+    }
 }
 
 /// Returns whether one thread multiplies the products, with one call of `gemm` each and no copy of an operand. The sums
 /// must be the results.
 pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
-    let copied = floats.x.is_only_copied() || floats.w.is_only_copied();
-    !pays(floats) && floats.size[0] > 1 && !copied && floats.w.strides()[1] == 1
+    let cost = BlockCost { flops: 0, windows: floats.w.is_computed() };
+    let [m, ..] = floats.size;
+    !cost.pays(floats.size, floats.count) && m > 1 && copies(floats, m) == [false; 2]
 }
 
-impl Cut {
-    /// The cut for `threads`. The panels of the `kept` operands are there already.
-    fn of(kernel: &Kernel, floats: &Floats<'_>, kept: [bool; 2], threads: usize) -> Self {
-        let Floats { size: [m, n, k], count, ref x, ref w } = *floats;
-        let depth = kernel.depth.min(k);
-        let [left, right] =
-            [(Side::Left, x, m), (Side::Right, w, n)].map(|(side, operand, lines)| {
-                Panels::len(kernel, side, [lines, k], operand.different())
-            });
-        // The smaller operand is packed once, and the other one by the blocks.
-        let is_wide = !kept[1] && (kept[0] || left <= right || w.is_only_copied());
-        let (mut rows, mut columns) = (m, n);
-        if is_wide {
-            columns = columns.min((PACKED / depth).clamp(4 * kernel.columns, COLUMNS));
-        } else {
-            columns = columns.min(COLUMNS);
-            rows = rows.min((SUMS / columns).clamp(8 * kernel.rows, 256));
-        }
-        let per = |all: usize, parts: usize, unit: usize| {
-            all.div_ceil(parts).next_multiple_of(unit).min(all)
-        };
-        rows = per(m, m.div_ceil(rows), kernel.rows);
-        columns = per(n, n.div_ceil(columns), kernel.columns);
-        let wanted = if threads > 1 { BLOCKS * threads } else { 1 };
-        let blocks = |rows, columns| m.div_ceil(rows) * n.div_ceil(columns) * count;
-        while blocks(rows, columns) < wanted {
-            let more = |all: usize, per: usize| all.div_ceil(all.div_ceil(per) + 1);
-            let (fewer_rows, fewer_columns) = (
-                more(m, rows).next_multiple_of(kernel.rows),
-                more(n, columns).next_multiple_of(kernel.columns),
-            );
-            let by_columns = fewer_columns < columns && (is_wide || fewer_rows >= rows);
-            if by_columns && fewer_columns >= 2 * kernel.columns {
-                columns = fewer_columns;
-            } else if fewer_rows < rows && fewer_rows >= kernel.rows {
-                rows = fewer_rows;
-            } else if fewer_columns < columns {
-                columns = fewer_columns;
-            } else {
-                break;
-            }
-        }
-        let again = |blocks: usize, operand: &Matrices<'_>, len: usize| {
-            (blocks > 1 || operand.different() < count) && len <= MOST_PANELS
-        };
-        let whole = [
-            kept[0] || is_wide && again(n.div_ceil(columns), x, left),
-            kept[1] || !is_wide && again(m.div_ceil(rows), w, right),
-        ];
-        Self { rows, columns, whole }
+/// Returns which of the operands x and w are copied for blocks of `rows` rows, if these are several.
+fn copies(Floats { x, w, .. }: &Floats<'_>, rows: usize) -> [bool; 2] {
+    let (few, along) = (rows < COPIED, w.strides()[1] == 1);
+    [x.is_only_copied(), w.is_only_copied() || !few && !along]
+}
+
+/// Returns whether blocks of all rows of `count` products of `[m, n, k]` keep all threads busy. Windows are then
+/// computed once, though each block computes its own.
+pub(super) fn windows_once(one: [usize; 3], count: usize) -> bool {
+    let cost = BlockCost { flops: 0, windows: true };
+    size(one, count, cost, threads::count())[0] == one[0]
+}
+
+/// The cost of the work besides multiplications.
+#[derive(Clone, Copy)]
+struct BlockCost {
+    /// Flops after each sum.
+    flops: u64,
+    /// True if the right operand is windows, each element of which is computed.
+    windows: bool,
+}
+
+impl BlockCost {
+    /// Returns whether `count` products of `[m, n, k]` are worth several threads.
+    fn pays(self, [m, n, k]: [usize; 3], count: usize) -> bool {
+        let [m, n, k] = [m, n, k].map(|size| size as f64);
+        let windows = if self.windows { n * k * WINDOW } else { 0.0 };
+        let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0) + windows;
+        // The bound is twice that of other work, since blocks are slower than the whole.
+        alone * count as f64 >= 2.0 * ALONE as f64
     }
 
-    fn blocks(self, [m, n, _]: [usize; 3], count: usize) -> impl Iterator<Item = ProductBlock> {
-        let pieces = |all: usize, per: usize| {
-            (0..all).step_by(per.max(1)).map(move |start| start..all.min(start + per))
-        };
-        let Self { rows, columns, .. } = self;
-        let bands =
-            (0..count).flat_map(move |index| pieces(m, rows).map(move |rows| (index, rows)));
-        bands.flat_map(move |(index, rows)| {
-            pieces(n, columns).map(move |columns| ProductBlock {
-                index,
-                rows: rows.clone(),
-                columns,
-            })
-        })
+    /// Nanoseconds that a block of `[m, n, k]` takes.
+    fn of(self, [m, n, k]: [usize; 3]) -> f64 {
+        let [m, n, k] = [m, n, k].map(|size| size as f64);
+        let packing = if m > 1.0 && n > NARROW as f64 { WIDE } else { 1.0 };
+        let fetch = if self.windows { WINDOW } else { FETCH };
+        let fetching = (m * FETCH + n * fetch) * k;
+        (m * n * k / RATE + fetching) * packing + m * n * self.flops as f64 / 40.0
     }
 }
 
-/// The machine and the panels of one thread.
+/// Returns the rows and columns of the blocks that are done first, of `count` products of `[m, n, k]`.
+fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) -> [usize; 2] {
+    if !cost.pays([m, n, k], count) {
+        return [m, n];
+    }
+    let rows = (0..8).map(|half| m.div_ceil(1 << half).next_multiple_of(8).min(m));
+    let columns = (5..10).map(|power| 1 << power).filter(|&columns| columns < n).chain([n]);
+    let pairs = rows.flat_map(|rows| columns.clone().map(move |columns| [rows, columns]));
+    let time = |&[rows, columns]: &[usize; 2]| {
+        let blocks = m.div_ceil(rows) * n.div_ceil(columns) * count;
+        blocks.div_ceil(threads) as f64 * cost.of([rows, columns, k])
+    };
+    pairs.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or([m, n])
+}
+
+fn cut(
+    [m, n, _]: [usize; 3],
+    count: usize,
+    [rows, columns]: [usize; 2],
+) -> impl Iterator<Item = ProductBlock> {
+    let pieces = |all: usize, per: usize| {
+        (0..all).step_by(per.max(1)).map(move |start| start..all.min(start + per))
+    };
+    let bands = (0..count).flat_map(move |index| pieces(m, rows).map(move |rows| (index, rows)));
+    bands.flat_map(move |(index, rows)| {
+        pieces(n, columns).map(move |columns| ProductBlock { index, rows: rows.clone(), columns })
+    })
+}
+
+/// The machine and the copies of one thread.
 struct BlockWorker<'a> {
-    kernel: &'static Kernel,
     machine: Machine<'a>,
-    /// Panels of a part of the left operand.
+    /// Copy of a part of the left operand.
     x: Vec<f32>,
-    /// Panels of a part of the right operand.
+    /// Copy of a part of the right operand.
     w: Vec<f32>,
-    scratch: PanelScratch,
 }
 
 impl BlockWorker<'_> {
-    fn run(
-        &mut self,
-        floats: &Floats<'_>,
-        whole: &[Option<Panels>; 2],
-        results: &ProductOutputs<'_>,
-        block: &ProductBlock,
-    ) {
+    fn run(&mut self, floats: &Floats<'_>, results: &ProductOutputs<'_>, block: &ProductBlock) {
         let [m, n, _] = floats.size;
-        self.multiply(floats, whole, results, block);
+        self.multiply(floats, results, block);
         let ProductBlock { index, rows, columns } = block;
         let start = (index * m + rows.start) * n + columns.start;
         // SAFETY: blocks are disjoint, nobody else has the results, and this thread has just written the sums of its
@@ -205,93 +163,91 @@ impl BlockWorker<'_> {
         }
     }
 
-    /// Computes the sums of `block`, in steps along k.
+    /// Computes the sums of `block`, in steps along k if an operand must be copied.
     fn multiply(
         &mut self,
         floats: &Floats<'_>,
-        whole: &[Option<Panels>; 2],
         results: &ProductOutputs<'_>,
         block: &ProductBlock,
     ) {
         let Floats { size: [m, n, k], ref x, ref w, .. } = *floats;
-        let Self { kernel, x: x_panels, w: w_panels, scratch, .. } = self;
         let ProductBlock { index, ref rows, ref columns } = *block;
         let out = results.sum((index * m + rows.start) * n + columns.start);
-        let in_place = in_place(kernel, floats, block).filter(|_| whole[1].is_none());
-        for from in (0..k).step_by(kernel.depth) {
-            let depth = from..k.min(from + kernel.depth);
-            let x = match &whole[0] {
-                Some(panels) => panels.part(x.different_of(index), &depth, rows.start),
-                None => {
-                    x_panels.resize(rows.len() * depth.len(), 0.0);
-                    let part = [depth.clone(), rows.clone()];
-                    Side::Left.pack(kernel, x, index, part, x_panels, scratch);
-                    &x_panels[..]
+        let by_rows = rows.len() == 1 && (w.strides()[1] == 1 || w.is_only_copied());
+        let [copies_x, copies_w] = copies(floats, rows.len());
+        let copies = [copies_x || by_rows && x.strides()[1] != 1, copies_w];
+        let depth = if copies == [false; 2] && !by_rows { k } else { DEPTH };
+        for from in (0..k).step_by(depth) {
+            let depth = from..k.min(from + depth);
+            let x = OperandPart::of(x, index, [rows, &depth], copies[0], &mut self.x);
+            let w = OperandPart::of(w, index, [&depth, columns], copies[1], &mut self.w);
+            let more = from > 0;
+            if let (true, Some(x), Some((w, stride))) = (by_rows, x.row, w.rows) {
+                // SAFETY: the sums of the block belong to this thread alone. Its one row has as many elements as the
+                // block has columns. All of them exist and hold numbers already.
+                let out = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
+                if !more {
+                    out.fill(0.0);
                 }
-            };
-            let step = kernel.columns;
-            let w = match (&whole[1], in_place) {
-                (Some(panels), _) => {
-                    let data = panels.part(w.different_of(index), &depth, columns.start);
-                    WidePanels { data, step, panel: step * depth.len() }
-                }
-                (None, Some((data, row))) => {
-                    WidePanels { data: &data[from * row..], step: row, panel: step }
-                }
-                (None, None) => {
-                    let len = Side::Right.padded(kernel, columns.len()) * depth.len();
-                    w_panels.resize(len, 0.0);
-                    let part = [depth.clone(), columns.clone()];
-                    Side::Right.pack(kernel, w, index, part, w_panels, scratch);
-                    WidePanels { data: w_panels, step, panel: step * depth.len() }
-                }
-            };
-            let some = (ROWS / depth.len()).next_multiple_of(kernel.rows);
-            for row in (0..rows.len()).step_by(some) {
-                let part = PanelBlock {
-                    rows: some.min(rows.len() - row),
-                    columns: columns.len(),
-                    depth: depth.len(),
-                    x: &x[row * depth.len()..],
-                    w,
-                };
-                // SAFETY: the sums of the block belong to this thread alone. They lie in rows of n, all of which exist.
-                // The first part of k wrote all of them.
-                unsafe { kernel.multiply(&part, out.add(row * n), n, from > 0) };
+                vector::add_product(x, w, stride, out);
+                continue;
             }
+            let size = [rows.len(), columns.len(), depth.len()];
+            // SAFETY: both parts lie in memory with their strides, as `Floats` asserts. The sums of the block belong to
+            // this thread alone, and lie in rows of n, all of which exist.
+            unsafe { gemm(size, x.pointer, w.pointer, (out, n), more, Parallelism::None) };
         }
     }
 }
 
-/// The elements of the right operand from those of `block` on, and the distance from row to row, if the few rows of the
-/// block read them where they lie. That reads all of the last panel.
-fn in_place<'a>(
-    kernel: &Kernel,
-    floats: &'a Floats<'_>,
-    ProductBlock { index, rows, columns }: &ProductBlock,
-) -> Option<(&'a [f32], usize)> {
-    let [_, _, k] = floats.size;
-    let source = floats.w.source(*index).filter(|_| rows.len() <= 2 * kernel.rows)?;
-    let [(_, row), (_, 1)] = [source.rows.as_slice(), &source.columns].map(|axes| axes[0]) else {
-        return None;
-    };
-    let is_plain = source.rows.len() == 1 && source.columns.len() == 1;
-    let start = usize::try_from(source.start).ok()? + columns.start;
-    let row = usize::try_from(row).ok().filter(|_| is_plain)?;
-    let end = (k - 1) * row + Side::Right.padded(kernel, columns.len());
-    source.data.get(start..).filter(|data| end <= data.len()).map(|data| (data, row))
+/// Rows and columns of an operand, in place or copied.
+struct OperandPart<'a> {
+    pointer: MatrixPointer,
+    /// The first row, if it is contiguous.
+    row: Option<&'a [f32]>,
+    /// The elements from the first on, and the distance from row to row, if rows are contiguous.
+    rows: Option<(&'a [f32], usize)>,
+}
+
+impl<'a> OperandPart<'a> {
+    fn of(
+        from: &'a Matrices<'_>,
+        index: usize,
+        [rows, columns]: [&Range<usize>; 2],
+        copied: bool,
+        copy: &'a mut Vec<f32>,
+    ) -> Self {
+        let width = columns.len();
+        if copied {
+            from.copy(index, [rows.clone(), columns.clone()], copy);
+            let pointer = MatrixPointer { start: copy.as_ptr(), strides: [width as isize, 1] };
+            return Self { pointer, row: Some(&copy[..width]), rows: Some((copy, width)) };
+        }
+        let [row, column] = from.strides();
+        let pointer = from.pointer(index).offset(rows.start, columns.start);
+        let start = from.start(index)
+            + rows.start as i64 * row as i64
+            + columns.start as i64 * column as i64;
+        let from_start = from.floats().get(start as usize..).filter(|_| column == 1);
+        Self {
+            pointer,
+            row: from_start.and_then(|floats| floats.get(..width)),
+            rows: from_start.zip(usize::try_from(row).ok()),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const COST: BlockCost = BlockCost { flops: 2, windows: false };
+
     #[test]
     fn blocks_cover_each_element_once() {
         for (m, n, rows, columns) in [(1, 1, 1, 1), (5, 7, 2, 3), (8, 64, 8, 32), (3, 9, 5, 100)] {
             let mut seen = vec![0; 2 * m * n];
-            let cut = Cut { rows, columns, whole: [false; 2] };
-            for block in cut.blocks([m, n, 1], 2) {
+            for block in cut([m, n, 1], 2, [rows, columns]) {
                 for row in block.rows {
                     for column in block.columns.clone() {
                         seen[(block.index * m + row) * n + column] += 1;
@@ -300,5 +256,16 @@ mod tests {
             }
             assert!(seen.iter().all(|&times| times == 1), "{m} {n} {rows} {columns}");
         }
+    }
+
+    #[test]
+    fn there_is_a_block_for_every_thread_where_it_pays() {
+        for mnk in [[512, 512, 512], [64, 1024, 1024], [1024, 1024, 1024], [1, 4096, 4096]] {
+            let [rows, columns] = size(mnk, 1, COST, 16);
+            let blocks = cut(mnk, 1, [rows, columns]).count();
+            assert!(blocks >= 16, "{mnk:?}: {blocks} of {rows} by {columns}");
+        }
+        assert_eq!(size([64, 64, 64], 1, COST, 16), [64, 64]);
+        assert_eq!(size([128, 128, 128], 640, COST, 16), [128, 128]);
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use multiversion::multiversion;
 
+use super::blocks::DEPTH;
 use super::operand::Matrices;
 use crate::exec::cpu::operands::{for_each, parts};
 use crate::exec::threads;
@@ -13,8 +14,6 @@ use crate::plan::MatMulForm;
 const ROWS: usize = 4;
 /// Columns whose sums stay in registers. In narrower strips, compilers leave the sums in memory.
 const COLUMNS: usize = 64;
-/// Rows of the right operand that are copied at a time, if it is copied.
-const DEPTH: usize = 256;
 /// Most rows of a block.
 const BAND: usize = 64;
 

@@ -2,12 +2,11 @@
 
 mod blocks;
 mod integer;
-mod kernel;
 mod matrix_slice;
 mod operand;
 mod outputs;
-mod panels;
 pub(in crate::exec::cpu) mod single_call;
+mod vector;
 
 use gemm::Parallelism;
 
@@ -54,12 +53,14 @@ pub(crate) fn run(
     }
     let one = product.m.saturating_mul(product.n).saturating_mul(product.k);
     let count: usize = product.batch.iter().product();
-    let piecemeal = product.spread.is_some();
+    let piecemeal =
+        product.spread.is_some() && blocks::windows_once([product.m, product.n, product.k], count);
     let by_blocks = piecemeal || one < LARGE || count >= threads::count();
     let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal)?);
     // Blocks copy a right operand that lies by columns. `gemm` takes twice as long for it as for one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {
-        return blocks::multiply(&floats, &mut results, job.pool);
+        blocks::multiply(&floats, &mut results);
+        return Ok(());
     }
     let [m, n, _] = floats.size;
     for (index, out) in results.sums_mut().chunks_mut(m * n).enumerate() {
@@ -79,6 +80,15 @@ pub(crate) fn run(
 struct MatrixPointer {
     start: *const f32,
     strides: [isize; 2],
+}
+
+impl MatrixPointer {
+    /// The matrix without its first `rows` and `columns`.
+    fn offset(self, rows: usize, columns: usize) -> Self {
+        let [row, column] = self.strides;
+        let start = self.start.wrapping_offset(rows as isize * row + columns as isize * column);
+        Self { start, ..self }
+    }
 }
 
 /// Computes `out` = `x` times `w` for `[m, n, k]`, added to the elements of `out` if `more`. `Rayon(0)` takes all

@@ -9,7 +9,6 @@ use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
 use super::MatrixPointer;
-use super::panels::{MatrixAxes, MatrixSource};
 use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
@@ -52,10 +51,7 @@ impl<'a> Floats<'a> {
 /// A stack of matrices in memory, over `batch ++ [rows, columns]`.
 pub(crate) struct Matrices<'a> {
     data: MatrixData<'a>,
-    /// Rows and columns of windows that are read where they lie have no strides here.
     view: View,
-    /// Rows and columns of such windows.
-    windows: Option<[MatrixAxes; 2]>,
 }
 
 /// Elements as they are stored.
@@ -114,7 +110,7 @@ impl<'a> Matrices<'a> {
                     DType::F16 | DType::Bool => None,
                 };
                 if let Some(data) = data {
-                    return Ok(Self { data, view: operand.view.clone(), windows: None });
+                    return Ok(Self { data, view: operand.view.clone() });
                 }
             }
         }
@@ -131,9 +127,6 @@ impl<'a> Matrices<'a> {
     ) -> Result<Self, DeviceError> {
         let batch = &product.batch;
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
-        if piecemeal && let Some(windows) = Self::windows_in_place(job, product, spread) {
-            return Ok(windows);
-        }
         let windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
         let mut windows = if piecemeal { windows } else { windows.stored()? };
         // The view is contiguous along the axes of k and n.
@@ -143,27 +136,6 @@ impl<'a> Matrices<'a> {
         view.dims.extend([product.k, product.n]);
         view.strides.extend([product.n as i64, 1]);
         Ok(windows)
-    }
-
-    /// Returns the right operand's windows where they lie, if they are elements of 32 bits of a value.
-    fn windows_in_place(job: &Job<'a>, product: &MatMulForm, spread: &Spread) -> Option<Self> {
-        let ExprNode::Load(n) = job.step.expr.node(product.w) else { return None };
-        let operand = &job.step.operands[usize::from(n)];
-        let OperandSource::Value(value) = operand.source else { return None };
-        let buffer = job.values[value.index()].as_deref()?;
-        if operand.dtype != DType::F32 || !operand.view.is_inside(buffer.len()) {
-            return None;
-        }
-        let data = MatrixData::Words(Cow::Borrowed(buffer.words()));
-        let mut view = operand.view.clone();
-        let batch = product.batch.len();
-        let columns = axes(&view, batch + spread.k.len()..view.dims.len());
-        let rows = axes(&view, batch..batch + spread.k.len());
-        view.dims.truncate(batch);
-        view.strides.truncate(batch);
-        view.dims.extend([product.k, product.n]);
-        view.strides.extend([0, 0]);
-        Some(Self { data, view, windows: Some([rows, columns]) })
     }
 
     /// Returns the values of the prologue over the space of `dims`. Along those of the `free` first axes on which no
@@ -195,7 +167,7 @@ impl<'a> Matrices<'a> {
             }
         }
         let data = MatrixData::Computed(ComputedMatrices { tape, inputs, len: shape.elements() });
-        Self { data, view: View { dims, ..view }, windows: None }
+        Self { data, view: View { dims, ..view } }
     }
 
     /// Stores the elements, if they are computed.
@@ -215,58 +187,6 @@ impl<'a> Matrices<'a> {
 
     fn batch(&self) -> usize {
         self.view.dims.len() - 2
-    }
-
-    /// Rows and columns of a matrix.
-    pub fn size(&self) -> [usize; 2] {
-        let batch = self.batch();
-        [self.view.dims[batch], self.view.dims[batch + 1]]
-    }
-
-    /// The number of matrices of the batch that are different.
-    pub fn different(&self) -> usize {
-        let batch = self.view.dims.iter().zip(&self.view.strides).take(self.batch());
-        batch.map(|(&dim, &stride)| if stride == 0 { 1 } else { dim }).product()
-    }
-
-    /// The number of matrix `index` of the batch among the [different](Self::different) ones.
-    pub fn different_of(&self, index: usize) -> usize {
-        let (mut rest, mut all, mut different) = (index, 1, 0);
-        for axis in (0..self.batch()).rev() {
-            let dim = self.view.dims[axis];
-            if self.view.strides[axis] != 0 {
-                different += rest % dim * all;
-                all *= dim;
-            }
-            rest /= dim;
-        }
-        different
-    }
-
-    /// The first matrix of the batch that is number `different` among the different ones.
-    pub fn first_of(&self, different: usize) -> usize {
-        let (mut rest, mut all, mut index) = (different, 1, 0);
-        for axis in (0..self.batch()).rev() {
-            let dim = self.view.dims[axis];
-            if self.view.strides[axis] != 0 {
-                index += rest % dim * all;
-                rest /= dim;
-            }
-            all *= dim;
-        }
-        index
-    }
-
-    /// Matrix `index` of the batch, if its elements are words.
-    pub(super) fn source(&self, index: usize) -> Option<MatrixSource<'_>> {
-        let MatrixData::Words(words) = &self.data else { return None };
-        let batch = self.batch();
-        let [rows, columns] = match &self.windows {
-            Some(windows) => windows.clone(),
-            None => [0, 1].map(|axis| axes(&self.view, batch + axis..batch + axis + 1)),
-        };
-        let start = self.start(index) as isize;
-        Some(MatrixSource { data: cast_slice(words), start, rows, columns })
     }
 
     /// Returns whether these are `count` matrices of `size`, all elements of which exist.
@@ -340,7 +260,7 @@ impl<'a> Matrices<'a> {
 
     /// Returns whether elements must be copied, since they are stored in 16 bits, or not at all.
     pub fn is_only_copied(&self) -> bool {
-        !matches!(self.data, MatrixData::Words(_)) || self.windows.is_some()
+        !matches!(self.data, MatrixData::Words(_))
     }
 
     /// Returns whether elements are computed when they are copied.
@@ -389,24 +309,6 @@ impl<'a> Matrices<'a> {
             }
         }
     }
-}
-
-/// The axes of `view` in `range`, innermost first. Axes of size 1 are left out, and axes that one stride can walk are
-/// merged.
-fn axes(view: &View, range: Range<usize>) -> MatrixAxes {
-    let mut axes = MatrixAxes::new();
-    for (&size, &stride) in view.dims[range.clone()].iter().zip(&view.strides[range]).rev() {
-        match axes.last_mut() {
-            _ if size == 1 => {}
-            Some((inner, step)) if stride as isize == *step * *inner as isize => *inner *= size,
-            _ => axes.push((size, stride as isize)),
-        }
-    }
-    if axes.is_empty() {
-        // Any stride walks a single element.
-        axes.push((1, 1));
-    }
-    axes
 }
 
 /// Fills `out`, of rows of `width`, in squares. Memory may run along either index: the neighbours fetched with an
