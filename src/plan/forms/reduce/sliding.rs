@@ -107,8 +107,8 @@ impl Sliding {
                 for (at, range) in ranges {
                     narrow(lead, &mut axes, &operands[at].view, range)?;
                 }
-                let inside: f64 = axes.iter().map(|axis| axis.inside.len() as f64).product();
-                let once = inside * points(&outer[..lead]) as f64;
+                let elements: usize = axes.iter().map(|axis| axis.inside.len()).product();
+                let once = (elements * points(&outer[..lead])) as f64;
                 let every = points(outer) as f64 * points(inner) as f64;
                 let flops =
                     (expr.flops(&[*prologue]) - expr.transcendental_flops(&[*prologue])) as f64;
