@@ -165,8 +165,8 @@ impl Case {
             results.push(program.run([("x", &data)]).await?.into_vec::<f32>(result).await?);
         }
         let greatest = results[1].iter().fold(0.0_f32, |greatest, x| greatest.max(x.abs()));
-        let far = |(a, b): (&f32, &f32)| !((a - b).abs() <= TOLERANCE * greatest);
-        match results[0].iter().zip(&results[1]).position(far) {
+        let is_far = |(a, b): (&f32, &f32)| (a - b).abs() > TOLERANCE * greatest || a.is_nan();
+        match results[0].iter().zip(&results[1]).position(is_far) {
             None => Ok(()),
             Some(at) => Err(format!("{}: the sides differ at {at}", self.name).into()),
         }

@@ -107,8 +107,8 @@ impl Sliding {
                 for (at, range) in ranges {
                     narrow(lead, &mut axes, &operands[at].view, range)?;
                 }
-                let elements: usize = axes.iter().map(|axis| axis.inside.len()).product();
-                let once = (elements * points(&outer[..lead])) as f64;
+                let inside: f64 = axes.iter().map(|axis| axis.inside.len() as f64).product();
+                let once = inside * points(&outer[..lead]) as f64;
                 let every = points(outer) as f64 * points(inner) as f64;
                 let flops =
                     (expr.flops(&[*prologue]) - expr.transcendental_flops(&[*prologue])) as f64;
@@ -158,13 +158,11 @@ impl Sliding {
     }
 }
 
-/// The element of a padded value, the number around it, and the coordinates inside of the border: the operands that
-/// count them, with their ranges.
-fn without_border(
-    expr: &Expr,
-    scalars: &[Scalar],
-    padded: Ref,
-) -> (Ref, Option<Ref>, Vec<(usize, Range<i64>)>) {
+/// The coordinates inside of a border: the operand that counts them, and their range.
+type Inside = (usize, Range<i64>);
+
+/// The element of a padded value, the number around it, and the coordinates inside of the border.
+fn without_border(expr: &Expr, scalars: &[Scalar], padded: Ref) -> (Ref, Option<Ref>, Vec<Inside>) {
     let number = |r: Ref| match expr.node(r) {
         ExprNode::Scalar(at) => Some(scalars[usize::from(at)].value() as i64),
         _ => None,
