@@ -1,4 +1,4 @@
-//! In place of the crate's `src/error.rs`.
+//! In place of the crate's `src/error/mod.rs`.
 
 #[derive(Debug)]
 pub enum DeviceError {

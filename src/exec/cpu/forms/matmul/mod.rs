@@ -1,6 +1,7 @@
 //! The matrix product form.
 
 mod blocks;
+mod find_call;
 mod integer;
 mod matrix_slice;
 mod operand;
@@ -31,7 +32,7 @@ pub(crate) fn run(
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     if let ([out], Some(plain)) =
-        (&mut *outputs, job.tapes.single_call(|| single_call::find(job, product)))
+        (&mut *outputs, job.tapes.single_call(|| find_call::find(job, product)))
         && plain.multiply(job.values, out)
     {
         return Ok(());

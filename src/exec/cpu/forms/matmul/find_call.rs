@@ -1,0 +1,44 @@
+//! The search for products that one call of `gemm` computes.
+
+use super::blocks;
+use super::operand::{Floats, Matrices};
+use super::single_call::{CallOperand, SingleCall};
+use crate::base::dtype::{DType, Ty};
+use crate::exec::cpu::Job;
+use crate::expr::{ExprNode, Ref};
+use crate::plan::{MatMulForm, OperandSource, StepOutput, ValueId};
+
+/// The one call of `gemm` that computes `product`; `None` if that takes more than one call.
+pub(super) fn find(job: &Job<'_>, product: &MatMulForm) -> Option<SingleCall> {
+    let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else {
+        return None;
+    };
+    let is_result = matches!(job.step.expr.node(root), ExprNode::Acc);
+    if !is_result || product.acc != Ty::F32 || product.spread.is_some() {
+        return None;
+    }
+    let values = [value(job, product.x)?, value(job, product.w)?];
+    let floats = Floats::new(product, Matrices::of(job, product, true, false).ok()?);
+    let is_one = floats.count == 1 && !floats.size.contains(&0);
+    if !is_one || !blocks::is_one_call(&floats) {
+        return None;
+    }
+    let [x, w] = values;
+    let (x, w) = (operand(x, &floats.x)?, operand(w, &floats.w)?);
+    Some(SingleCall { size: floats.size, x, w })
+}
+
+fn operand(value: ValueId, matrices: &Matrices<'_>) -> Option<CallOperand> {
+    let start = usize::try_from(matrices.start(0)).ok()?;
+    Some(CallOperand { value, len: matrices.words().len(), start, strides: matrices.strides() })
+}
+
+/// The value that `root` loads, if `root` only loads, and the value holds all of the operand as `f32`.
+fn value(job: &Job<'_>, root: Ref) -> Option<ValueId> {
+    let ExprNode::Load(n) = job.step.expr.node(root) else { return None };
+    let operand = &job.step.operands[usize::from(n)];
+    let OperandSource::Value(value) = operand.source else { return None };
+    let buffer = job.values[value.index()].as_deref()?;
+    let lies_there = operand.dtype == DType::F32 && operand.view.is_inside(buffer.len());
+    lies_there.then_some(value)
+}
