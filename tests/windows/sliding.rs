@@ -273,7 +273,7 @@ async fn integers_and_halves() {
         b.execute().await.unwrap();
         b.read(y).await.unwrap()
     }
-    let numbers: Vec<i32> = (0..20).map(|i| i * 123_456_789).collect();
+    let numbers: Vec<i32> = (0..20_i32).map(|i| i.wrapping_mul(123_456_789)).collect();
     let weights = [3, -5, 7, i32::MAX, 2, -1];
     let x =
         |row: usize, at: i32| if (0..5).contains(&at) { numbers[row * 5 + at as usize] } else { 0 };
