@@ -6,6 +6,7 @@
 
 mod fault;
 mod piece_run;
+mod repeat;
 mod result;
 mod results;
 mod run_loop;
@@ -13,7 +14,8 @@ mod single_run;
 mod state;
 mod stats;
 
+pub(crate) use repeat::{recover_for_repeat, repeated};
 pub(crate) use result::{HostOrGpuResult, STRIDE, yield_now};
 pub(crate) use results::{RunDone, RunResults};
-pub(crate) use run_loop::{LastPlan, recover_for_repeat, repeated};
+pub(crate) use run_loop::LastPlan;
 pub use stats::RunStats;

@@ -71,6 +71,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
             &["piece_run"],
             &["single_run"],
             &["state"],
+            &["repeat"],
             &["run_loop"],
         ],
     ),

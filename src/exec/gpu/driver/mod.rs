@@ -8,7 +8,7 @@
 //! | [`call`](Driver::call) | a group of calls, made while the process does not end and the device is sound | [`exit_guard`], [`health`] |
 //! | [`checked`](Driver::checked) | makes objects; an error of any call is the error of all | [`scope`] |
 //! | [`work`](Driver::work) | as `checked`, while the driver loads more of itself | [`exit_guard`], [`scope`] |
-//! | [`submit`](Driver::submit) | hands commands to the queue | [`scope`], [`health`] |
+//! | [`submit_then`](Driver::submit_then) | hands commands to the queue, and registers callbacks | [`scope`], [`health`] |
 //! | [`poll`](Opened::poll) | polls, and never panics | [`exit_guard`], [`health`] |
 //! | [`in_turn`], [`in_last_poll`], [`try_short`] | never waits for a long call on an async thread | [`driver_lock`] |
 //! | [`release`], [`close`], [`DriverOwned`] | destroys objects | [`reaper`] |
@@ -188,7 +188,7 @@ impl Driver {
     ///
     /// # Errors
     /// If the commands or a callback were refused, or the device is lost. The commands may have been submitted then.
-    pub fn submit(
+    pub fn submit_then(
         &self,
         doing: impl FnOnce() -> String,
         commands: wgpu::CommandBuffer,

@@ -87,7 +87,7 @@ impl Submissions {
     ) -> Result<Submitted, DeviceError> {
         self.submit_pending();
         let (completion, receiver) = Completion::new(held);
-        let submitted = self.driver.submit(doing, commands, |index| {
+        let submitted = self.driver.submit_then(doing, commands, |index| {
             completion.submitted(index, false);
             after.register(&self.driver, Arc::clone(&completion));
         });
