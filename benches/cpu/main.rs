@@ -12,6 +12,8 @@
 //! those that would take long do not. The second is described in `by_hand`. The script compares the cases with ONNX
 //! Runtime: it calls `--worker <case>`, which obeys lines on the standard input.
 
+#[path = "../networks/all.rs"]
+mod all_networks;
 mod by_hand;
 mod cases;
 #[path = "../common/chain.rs"]

@@ -2,7 +2,7 @@
 
 use onetrip::{Attention, Tensor};
 
-use super::{Result, Weights, length, linear};
+use super::{Real, Result, Weights, length, linear};
 
 pub const WIDTH: usize = 768;
 const HEADS: usize = 12;
@@ -10,9 +10,9 @@ const INNER: usize = 3072;
 const EPSILON: f32 = 1e-12;
 
 /// Hidden states `[n, tokens, 768]` to the next.
-pub fn record<'b>(weights: &Weights, x: Tensor<'b, f32>) -> Result<Tensor<'b, f32>> {
+pub fn record<'b, T: Real>(weights: &Weights<T>, x: Tensor<'b, T>) -> Result<Tensor<'b, T>> {
     let shape = [length(x, 0), length(x, 1), WIDTH];
-    let head = |name: &str| -> Result<Tensor<'b, f32>> {
+    let head = |name: &str| -> Result<Tensor<'b, T>> {
         let part = linear(weights, &format!("attention.self.{name}"), x, [WIDTH, WIDTH])?;
         let part = part.reshape([shape[0], shape[1], HEADS, WIDTH / HEADS]);
         Ok(part.permute([0, 2, 1, 3]))
@@ -27,7 +27,7 @@ pub fn record<'b>(weights: &Weights, x: Tensor<'b, f32>) -> Result<Tensor<'b, f3
     norm(weights, "output.LayerNorm", x + outer)
 }
 
-fn norm<'b>(weights: &Weights, name: &str, x: Tensor<'b, f32>) -> Result<Tensor<'b, f32>> {
+fn norm<'b, T: Real>(weights: &Weights<T>, name: &str, x: Tensor<'b, T>) -> Result<Tensor<'b, T>> {
     let weight = weights.factors(&format!("{name}.weight"), WIDTH)?;
     let bias = weights.bias(&format!("{name}.bias"), WIDTH)?;
     Ok(x.layer_norm_with(&weight, &bias, -1, EPSILON))

@@ -2,13 +2,13 @@
 
 use onetrip::{CellWeights, Recurrence, Tensor};
 
-use super::{Result, Weights};
+use super::{Real, Result, Weights};
 
 pub const INPUTS: usize = 64;
 const STATES: usize = 128;
 
 /// A sequence `[steps, n, 64]` to the states `[steps, n, 128]`.
-pub fn record<'b>(weights: &Weights, x: Tensor<'b, f32>) -> Result<Tensor<'b, f32>> {
+pub fn record<'b, T: Real>(weights: &Weights<T>, x: Tensor<'b, T>) -> Result<Tensor<'b, T>> {
     let b = x.batch();
     let input = weights.filters("weight_ih_l0", &[3 * STATES, INPUTS])?;
     let hidden = weights.filters("weight_hh_l0", &[3 * STATES, STATES])?;

@@ -16,58 +16,93 @@ mod random;
 #[path = "../../examples/common/timing.rs"]
 mod timing;
 
-use std::error::Error;
 use std::time::{Duration, Instant};
 
-use networks::{Network, Weights, networks, numbers};
-use onetrip::{CellWeights, Device, GpuCommandBatch, Program, Recurrence, Tensor};
+use networks::weights::rounded;
+use networks::{Real, Result, Weights, bert, mobilenet, numbers, resnet};
+use onetrip::{CellWeights, Device, GpuCommandBatch, Program, Recurrence, Tensor, f16};
 use timing::{Budget, median, milliseconds};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const BUDGET: Budget = Budget { least: 5, most: 1000, time: Duration::from_millis(400) };
 const ONCE: Budget = Budget { least: 1, most: 1, time: Duration::ZERO };
-/// The greatest difference between the sides, in parts of the greatest element.
-const TOLERANCE: f32 = 1e-3;
+
+/// Choices of the command line.
+struct How<'a> {
+    names: &'a [&'a String],
+    profile: bool,
+    budget: Budget,
+}
+
+/// An element type that networks are measured in.
+trait Measured: Real {
+    /// The end of a network's name in this type.
+    const SUFFIX: &'static str;
+    /// The greatest difference between the sides, in parts of the greatest element.
+    const TOLERANCE: f32;
+
+    fn widened(self) -> f32;
+}
+
+impl Measured for f32 {
+    const SUFFIX: &'static str = "";
+    const TOLERANCE: f32 = 1e-3;
+
+    fn widened(self) -> f32 {
+        self
+    }
+}
+
+impl Measured for f16 {
+    const SUFFIX: &'static str = "_f16";
+    const TOLERANCE: f32 = 3e-2;
+
+    fn widened(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+/// Records a network over an input.
+type Record<T> = for<'b> fn(&Weights<T>, Tensor<'b, T>) -> Result<Tensor<'b, T>>;
 
 /// A network with the batches that are measured on a GPU.
-struct Case {
+struct Case<T: Real> {
     name: &'static str,
-    network: &'static Network,
+    /// The shape of the input for so many elements of a batch.
+    input: fn(batch: usize) -> Vec<usize>,
+    record: Record<T>,
     /// The network is repeated so often, each time with weights of its own.
     layers: usize,
     batches: [usize; 3],
 }
 
 /// A layer of long short-term memory (Hochreiter and Schmidhuber, 1997) over 100 steps.
-static LSTM: Network = Network {
-    name: "lstm_100",
-    batches: &[1],
-    input: |n| vec![100, n, 64],
-    range: [1.0, 0.0],
-    record: |weights, x| {
-        let b = x.batch();
-        let input = weights.filters("weight_ih_l0", &[4 * STATES, 64])?;
-        let hidden = weights.filters("weight_hh_l0", &[4 * STATES, STATES])?;
-        let bias = ["bias_ih_l0", "bias_hh_l0"].map(|name| weights.bias(name, 4 * STATES));
-        let [first, second] = bias;
-        let cell = CellWeights::new(b, &input, &hidden).with_bias(b, [&first?, &second?]);
-        Ok(x.lstm(&[cell], None, Recurrence::default()).0)
-    },
-};
+fn lstm<'b, T: Real>(weights: &Weights<T>, x: Tensor<'b, T>) -> Result<Tensor<'b, T>> {
+    let b = x.batch();
+    let input = weights.filters("weight_ih_l0", &[4 * STATES, 64])?;
+    let hidden = weights.filters("weight_hh_l0", &[4 * STATES, STATES])?;
+    let bias = ["bias_ih_l0", "bias_hh_l0"].map(|name| weights.bias(name, 4 * STATES));
+    let [first, second] = bias;
+    let cell = CellWeights::new(b, &input, &hidden).with_bias(b, [&first?, &second?]);
+    Ok(x.lstm(&[cell], None, Recurrence::default()).0)
+}
 const STATES: usize = 128;
 
-fn cases() -> Vec<Case> {
-    let known = |name| networks().find(move |network| network.name == name);
-    let listed = [
-        ("bert_base", known("bert_layer"), 12, [1, 8, 32]),
-        ("resnet18", known("resnet18"), 1, [1, 8, 64]),
-        ("mobilenet_v2", known("mobilenet_v2"), 1, [1, 8, 64]),
-        ("lstm_100", Some(&LSTM), 1, [1, 8, 64]),
-    ];
-    let case =
-        |(name, network, layers, batches)| Some(Case { name, network: network?, layers, batches });
-    listed.into_iter().filter_map(case).collect()
+fn cases<T: Real>() -> [Case<T>; 4] {
+    let images = |n| vec![n, 3, 224, 224];
+    let usual = |name, input, record: Record<T>| Case {
+        name,
+        input,
+        record,
+        layers: 1,
+        batches: [1, 8, 64],
+    };
+    let bert = usual("bert_base", |n| vec![n, 128, bert::WIDTH], bert::record);
+    [
+        Case { layers: 12, batches: [1, 8, 32], ..bert },
+        usual("resnet18", images, resnet::record),
+        usual("mobilenet_v2", images, mobilenet::record),
+        usual("lstm_100", |n| vec![100, n, 64], lstm),
+    ]
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -78,45 +113,52 @@ async fn main() -> Result<()> {
     let gpu = Device::gpu().await.ok().filter(|gpu| !gpu.info().software);
     let device = gpu.clone().unwrap_or_else(Device::cpu);
     println!("# {}", device.info());
-    for case in cases() {
-        if !names.is_empty() && !names.iter().any(|&name| case.name.contains(name)) {
+    let how = How { names: &names, profile, budget: if gpu.is_some() { BUDGET } else { ONCE } };
+    measure::<f32>(&device, &how).await?;
+    if gpu.is_some() {
+        measure::<f16>(&device, &how).await?;
+    }
+    Ok(())
+}
+
+/// Measures and checks the networks of an element type.
+async fn measure<T: Measured>(device: &Device, how: &How<'_>) -> Result<()> {
+    for case in cases::<T>() {
+        if !how.names.is_empty() && !how.names.iter().any(|&name| case.name.contains(name)) {
             continue;
         }
-        let batches = if gpu.is_some() { &case.batches[..] } else { &case.network.batches[..1] };
-        let budget = if gpu.is_some() { BUDGET } else { ONCE };
-        let weights: Vec<_> = (0..case.layers).map(|_| Weights::new(&device)).collect();
+        let batches = if device.is_gpu() { &case.batches[..] } else { &[1] };
+        let weights: Vec<_> = (0..case.layers).map(|_| Weights::new(device)).collect();
         for &n in batches {
-            case.measure(&device, &weights, n, budget, profile).await?;
+            case.measure(device, &weights, n, how).await?;
         }
-        if gpu.is_some() {
-            case.check(&device, &weights).await?;
+        if device.is_gpu() {
+            case.check(device, &weights).await?;
         }
     }
     Ok(())
 }
 
-impl Case {
-    fn record<'b>(&self, weights: &[Weights], x: Tensor<'b, f32>) -> Result<Tensor<'b, f32>> {
-        weights.iter().try_fold(x, |x, weights| (self.network.record)(weights, x))
+impl<T: Measured> Case<T> {
+    fn record<'b>(&self, weights: &[Weights<T>], x: Tensor<'b, T>) -> Result<Tensor<'b, T>> {
+        weights.iter().try_fold(x, |x, weights| (self.record)(weights, x))
     }
 
     /// The shape of a batch of `n`, and made-up numbers.
-    fn input(&self, n: usize) -> (Vec<usize>, Vec<f32>) {
-        let shape = (self.network.input)(n);
-        let [spread, middle] = self.network.range;
-        let data = numbers("x", shape.iter().product(), spread, middle);
-        (shape, data)
+    fn input(&self, n: usize) -> (Vec<usize>, Vec<T>) {
+        let shape = (self.input)(n);
+        let data = numbers("x", shape.iter().product(), 1.0, 0.0);
+        (shape, rounded(data))
     }
 
     async fn measure(
         &self,
         device: &Device,
-        weights: &[Weights],
+        weights: &[Weights<T>],
         n: usize,
-        budget: Budget,
-        profile: bool,
+        how: &How<'_>,
     ) -> Result<()> {
-        let name = self.name;
+        let (name, budget) = (format!("{}{}", self.name, T::SUFFIX), how.budget);
         let (shape, data) = self.input(n);
         let resident = device.resident(&data, &shape[..])?;
         let batch = GpuCommandBatch::new(device);
@@ -131,11 +173,11 @@ impl Case {
         let (program, result) = self.program(device, weights, &shape).await?;
         let pass = async || {
             let outputs = program.run([("x", &data)]).await?;
-            outputs.into_vec::<f32>(result).await.map(drop)
+            outputs.into_vec::<T>(result).await.map(drop)
         };
         let time = milliseconds(median(budget, pass).await?);
         println!("network {name} {n} host onetrip {time}");
-        if profile {
+        if how.profile {
             println!("{}", program.profile([("x", &data)]).await?);
         }
         Ok(())
@@ -145,27 +187,28 @@ impl Case {
     async fn program(
         &self,
         device: &Device,
-        weights: &[Weights],
+        weights: &[Weights<T>],
         shape: &[usize],
     ) -> Result<(Program, &'static str)> {
         let batch = GpuCommandBatch::new(device);
-        let x = batch.input::<f32>("x", shape);
+        let x = batch.input::<T>("x", shape);
         self.record(weights, x)?.named("y").download();
         Ok((batch.compile().await?, "y"))
     }
 
     /// Fails where the result for one element of a batch is far from that of the CPU.
-    async fn check(&self, device: &Device, weights: &[Weights]) -> Result<()> {
+    async fn check(&self, device: &Device, weights: &[Weights<T>]) -> Result<()> {
         let (shape, data) = self.input(1);
         let cpu = Device::cpu();
-        let on_cpu: Vec<Weights> = weights.iter().map(|_| Weights::new(&cpu)).collect();
+        let on_cpu: Vec<Weights<T>> = weights.iter().map(|_| Weights::new(&cpu)).collect();
         let mut results = Vec::new();
         for (device, weights) in [(device, weights), (&cpu, &on_cpu[..])] {
             let (program, result) = self.program(device, weights, &shape).await?;
-            results.push(program.run([("x", &data)]).await?.into_vec::<f32>(result).await?);
+            let result = program.run([("x", &data)]).await?.into_vec::<T>(result).await?;
+            results.push(result.into_iter().map(T::widened).collect::<Vec<f32>>());
         }
         let greatest = results[1].iter().fold(0.0_f32, |greatest, x| greatest.max(x.abs()));
-        let is_far = |(a, b): (&f32, &f32)| (a - b).abs() > TOLERANCE * greatest || a.is_nan();
+        let is_far = |(a, b): (&f32, &f32)| (a - b).abs() > T::TOLERANCE * greatest || a.is_nan();
         match results[0].iter().zip(&results[1]).position(is_far) {
             None => Ok(()),
             Some(at) => Err(format!("{}: the sides differ at {at}", self.name).into()),

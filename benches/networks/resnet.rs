@@ -2,14 +2,14 @@
 
 use onetrip::{Pool2d, Tensor};
 
-use super::{ConvNorm, Result, Weights, length, linear};
+use super::{ConvNorm, Real, Result, Weights, length, linear};
 
 /// Filters of the four stages, each of two blocks.
 const STAGES: [usize; 4] = [64, 128, 256, 512];
 const CLASSES: usize = 1000;
 
 /// Images `[n, 3, 224, 224]` to `[n, 1000]`.
-pub fn record<'b>(weights: &Weights, x: Tensor<'b, f32>) -> Result<Tensor<'b, f32>> {
+pub fn record<'b, T: Real>(weights: &Weights<T>, x: Tensor<'b, T>) -> Result<Tensor<'b, T>> {
     let stem = ConvNorm { conv: "conv1", norm: "bn1", filters: 64, size: 7, stride: 2, groups: 1 };
     let pool = Pool2d { stride: Some([2, 2]), padding: [(1, 1); 2], ..Pool2d::new([3, 3]) };
     let mut x = stem.over(weights, x)?.relu().max_pool2d(pool);
@@ -24,14 +24,14 @@ pub fn record<'b>(weights: &Weights, x: Tensor<'b, f32>) -> Result<Tensor<'b, f3
 }
 
 /// Two convolutions, and the input added to them.
-fn block<'b>(
-    weights: &Weights,
+fn block<'b, T: Real>(
+    weights: &Weights<T>,
     name: &str,
-    x: Tensor<'b, f32>,
+    x: Tensor<'b, T>,
     filters: usize,
     stride: usize,
-) -> Result<Tensor<'b, f32>> {
-    let part = |conv: &str, norm: &str, x: Tensor<'b, f32>, size, stride| {
+) -> Result<Tensor<'b, T>> {
+    let part = |conv: &str, norm: &str, x: Tensor<'b, T>, size, stride| {
         let (conv, norm) = (&*format!("{name}.{conv}"), &*format!("{name}.{norm}"));
         ConvNorm { conv, norm, filters, size, stride, groups: 1 }.over(weights, x)
     };

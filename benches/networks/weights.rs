@@ -4,18 +4,35 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use onetrip::{Device, Resident, Result, Shape};
+use onetrip::{Device, Float, Resident, Result, Shape, f16};
 
 use crate::random::Random;
 
+/// The element types of networks, which made-up numbers are rounded to.
+pub trait Real: Float {
+    fn of(x: f32) -> Self;
+}
+
+impl Real for f32 {
+    fn of(x: f32) -> Self {
+        x
+    }
+}
+
+impl Real for f16 {
+    fn of(x: f32) -> Self {
+        Self::from_f32(x)
+    }
+}
+
 /// Residents of a device by their names, made when they are first asked for.
-pub struct Weights {
+pub struct Weights<T: Real = f32> {
     device: Device,
-    made: RefCell<HashMap<String, Resident<f32>>>,
+    made: RefCell<HashMap<String, Resident<T>>>,
     time: Cell<Duration>,
 }
 
-impl Weights {
+impl<T: Real> Weights<T> {
     /// No weights yet.
     pub fn new(device: &Device) -> Self {
         Self { device: device.clone(), made: RefCell::default(), time: Cell::default() }
@@ -27,22 +44,22 @@ impl Weights {
     }
 
     /// Filters or gates: `shape` starts with their number, and each adds up products with all its elements.
-    pub fn filters(&self, name: &str, shape: &[usize]) -> Result<Resident<f32>> {
+    pub fn filters(&self, name: &str, shape: &[usize]) -> Result<Resident<T>> {
         self.resident(name, shape, spread(6.0, shape[1..].iter().product()), 0.0)
     }
 
     /// A matrix of `[inputs, outputs]`.
-    pub fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Resident<f32>> {
+    pub fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Resident<T>> {
         self.resident(name, &shape, spread(3.0, shape[0]), 0.0)
     }
 
     /// Numbers around 0.
-    pub fn bias(&self, name: &str, len: usize) -> Result<Resident<f32>> {
+    pub fn bias(&self, name: &str, len: usize) -> Result<Resident<T>> {
         self.resident(name, &[len], 0.1, 0.0)
     }
 
     /// Numbers around 1, of which none is near 0.
-    pub fn factors(&self, name: &str, len: usize) -> Result<Resident<f32>> {
+    pub fn factors(&self, name: &str, len: usize) -> Result<Resident<T>> {
         self.resident(name, &[len], 0.25, 1.0)
     }
 
@@ -53,18 +70,18 @@ impl Weights {
         shape: &[usize],
         spread: f32,
         middle: f32,
-    ) -> Result<Resident<f32>> {
+    ) -> Result<Resident<T>> {
         if let Some(made) = self.made.borrow().get(name) {
             return Ok(made.clone());
         }
         let start = Instant::now();
-        let data = numbers(name, shape.iter().product(), spread, middle);
+        let data = rounded(numbers(name, shape.iter().product(), spread, middle));
         self.time.set(self.time.get() + start.elapsed());
         self.known(name, shape, &data)
     }
 
     /// The resident of a name, which holds `data`.
-    pub fn known(&self, name: &str, shape: &[usize], data: &[f32]) -> Result<Resident<f32>> {
+    pub fn known(&self, name: &str, shape: &[usize], data: &[T]) -> Result<Resident<T>> {
         if let Some(made) = self.made.borrow().get(name) {
             return Ok(made.clone());
         }
@@ -86,4 +103,9 @@ pub fn numbers(name: &str, len: usize, spread: f32, middle: f32) -> Vec<f32> {
         *x = *x * spread + middle;
     }
     data
+}
+
+/// The numbers in the element type of a network.
+pub fn rounded<T: Real>(numbers: Vec<f32>) -> Vec<T> {
+    numbers.into_iter().map(T::of).collect()
 }

@@ -11,8 +11,9 @@ use std::error::Error;
 
 use onetrip::Tensor;
 
+use crate::all_networks::{Network, networks};
 use crate::networks::weights::spread;
-use crate::networks::{Network, Weights, networks, numbers};
+use crate::networks::{Weights, numbers};
 
 /// A tensor of made-up numbers in `middle` ± `spread`.
 #[derive(Clone)]
