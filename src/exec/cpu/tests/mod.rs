@@ -4,6 +4,7 @@
 mod case;
 mod math;
 mod plans;
+mod products;
 
 use half::f16;
 

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use gemm::Parallelism;
 
+use super::kernel::Kernel;
 use super::operand::{Floats, Matrices};
 use super::outputs::ProductOutputs;
+use super::tiled::{self, Copies, ProductBlock, Sums};
 use super::{MatrixPointer, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
 use crate::exec::cpu::operands::{ALONE, for_each};
@@ -31,22 +33,14 @@ pub(super) const DEPTH: usize = 256;
 /// Fewest rows of a block that make a copy of the right operand pay.
 const COPIED: usize = 32;
 
-/// A block: some rows and columns of one of the products.
-#[derive(Debug)]
-struct ProductBlock {
-    index: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
-}
-
 pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let results = &*results;
-    let cost = BlockCost { flops: results.flops(), windows: floats.w.is_computed() };
+    let cost = BlockCost { flops: results.flops(), windows: is_costly(&floats.w) };
     let work =
         |worker: &mut BlockWorker<'_>, block: ProductBlock| worker.run(floats, results, &block);
-    let new = || BlockWorker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
+    let new = || BlockWorker { machine: results.machine(), copies: Copies::default() };
     if cost.pays(floats.size, floats.count) {
         let blocks = size(floats.size, floats.count, cost, threads::count());
         return for_each(cut(floats.size, floats.count, blocks).collect(), new, work);
@@ -60,9 +54,14 @@ pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
 /// Returns whether one thread multiplies the products, with one call of `gemm` each and no copy of an operand. The sums
 /// must be the results.
 pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
-    let cost = BlockCost { flops: 0, windows: floats.w.is_computed() };
+    let cost = BlockCost { flops: 0, windows: is_costly(&floats.w) };
     let [m, ..] = floats.size;
     !cost.pays(floats.size, floats.count) && m > 1 && copies(floats, m) == [false; 2]
+}
+
+/// Returns whether elements of the right operand cost more than a copy. A [`Kernel`] copies windows to its panels.
+fn is_costly(w: &Matrices<'_>) -> bool {
+    w.is_computed() && Kernel::native().is_none()
 }
 
 /// Returns which of the operands x and w are copied for blocks of `rows` rows, if these are several.
@@ -139,10 +138,7 @@ fn cut(
 /// The machine and the copies of one thread.
 struct BlockWorker<'a> {
     machine: Machine<'a>,
-    /// Copy of a part of the left operand.
-    x: Vec<f32>,
-    /// Copy of a part of the right operand.
-    w: Vec<f32>,
+    copies: Copies,
 }
 
 impl BlockWorker<'_> {
@@ -174,13 +170,18 @@ impl BlockWorker<'_> {
         let ProductBlock { index, ref rows, ref columns } = *block;
         let out = results.sum((index * m + rows.start) * n + columns.start);
         let by_rows = rows.len() == 1 && (w.strides()[1] == 1 || w.is_only_copied());
+        if let Some(kernel) = Kernel::native().filter(|_| !by_rows) {
+            let sums = Sums { start: out, stride: n };
+            // SAFETY: the sums of the block belong to this thread alone, and lie in rows of n, all of which exist.
+            return unsafe { tiled::multiply(kernel, floats, block, sums, &mut self.copies) };
+        }
         let [copies_x, copies_w] = copies(floats, rows.len());
         let copies = [copies_x || by_rows && x.strides()[1] != 1, copies_w];
         let depth = if copies == [false; 2] && !by_rows { k } else { DEPTH };
         for from in (0..k).step_by(depth) {
             let depth = from..k.min(from + depth);
-            let x = OperandPart::of(x, index, [rows, &depth], copies[0], &mut self.x);
-            let w = OperandPart::of(w, index, [&depth, columns], copies[1], &mut self.w);
+            let x = OperandPart::of(x, index, [rows, &depth], copies[0], &mut self.copies.x);
+            let w = OperandPart::of(w, index, [&depth, columns], copies[1], &mut self.copies.w);
             let more = from > 0;
             if let (true, Some(x), Some((w, stride))) = (by_rows, x.row, w.rows) {
                 // SAFETY: the sums of the block belong to this thread alone. Its one row has as many elements as the
