@@ -1,6 +1,7 @@
 //! Every form against its meaning: all element types, strided, negative, broadcast and clamped
 //! views, odd sizes, NaN and infinities.
 
+mod borders;
 mod case;
 mod math;
 mod plans;

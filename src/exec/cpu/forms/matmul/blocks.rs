@@ -11,7 +11,7 @@ use super::tiled::{self, Copies, ProductBlock, Sums};
 use super::{MatrixPointer, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
 use crate::exec::cpu::operands::{ALONE, for_each};
-use crate::exec::cpu::tape::Machine;
+use crate::exec::cpu::tape::{Machine, TILE};
 use crate::exec::threads;
 
 /// Multiplications a nanosecond by one thread.
@@ -22,6 +22,8 @@ const FETCH: f64 = 0.3;
 const POSITIONS: f64 = 8.0;
 /// Nanoseconds to compute an element of a window.
 const WINDOW: f64 = WINDOW_FLOPS / POSITIONS;
+/// Nanoseconds until what follows the sums has begun with a tile.
+const START: f64 = 200.0;
 /// Factor of the cost of blocks wider than [`NARROW`]. `gemm` packs the left operand too for them, into memory that is
 /// fresh each time.
 const WIDE: f64 = 1.25;
@@ -96,13 +98,18 @@ impl BlockCost {
         alone * count as f64 >= 2.0 * ALONE as f64
     }
 
-    /// Nanoseconds that a block of `[m, n, k]` takes.
-    fn of(self, [m, n, k]: [usize; 3]) -> f64 {
+    /// Nanoseconds that a block of `[m, n, k]` takes, of products of `all` columns.
+    fn of(self, [m, n, k]: [usize; 3], all: usize) -> f64 {
+        // What follows the sums runs over neighbours: over whole rows, or row by row.
+        let tiles = if n == all { (m * n).div_ceil(TILE) } else { m * n.div_ceil(TILE) };
         let [m, n, k] = [m, n, k].map(|size| size as f64);
-        let packing = if m > 1.0 && n > NARROW as f64 { WIDE } else { 1.0 };
+        let packs = m > 1.0 && n > NARROW as f64 && Kernel::native().is_none();
+        let packing = if packs { WIDE } else { 1.0 };
         let fetch = if self.windows { WINDOW } else { FETCH };
         let fetching = (m * FETCH + n * fetch) * k;
-        (m * n * k / RATE + fetching) * packing + m * n * self.flops as f64 / 40.0
+        let after = m * n * self.flops as f64 / 40.0;
+        let starts = if self.flops > 0 { tiles as f64 * START } else { 0.0 };
+        (m * n * k / RATE + fetching) * packing + after + starts
     }
 }
 
@@ -116,7 +123,7 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
     let pairs = rows.flat_map(|rows| columns.clone().map(move |columns| [rows, columns]));
     let time = |&[rows, columns]: &[usize; 2]| {
         let blocks = m.div_ceil(rows) * n.div_ceil(columns) * count;
-        blocks.div_ceil(threads) as f64 * cost.of([rows, columns, k])
+        blocks.div_ceil(threads) as f64 * cost.of([rows, columns, k], n)
     };
     pairs.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or([m, n])
 }

@@ -115,3 +115,108 @@ macro_rules! kernel {
 kernel!(avx512, __m512, 3, "avx512f");
 #[cfg(target_arch = "x86_64")]
 kernel!(avx2, __m256, 2, "avx2,fma");
+
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+mod tests {
+    use super::*;
+    use crate::exec::cpu::forms::matmul::kernel_operands::Rows;
+
+    /// All kernels that this processor can run.
+    fn kernels() -> Vec<&'static Kernel> {
+        let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let has_wide = is_x86_feature_detected!("avx512f");
+        let narrow = has_narrow.then_some(&avx2::KERNEL);
+        narrow.into_iter().chain(has_wide.then_some(&avx512::KERNEL)).collect()
+    }
+
+    /// Small whole numbers, whose sums are exact.
+    fn numbers(len: usize, seed: usize) -> Vec<f32> {
+        (0..len).map(|at| ((at * 7 + seed * 13) % 23) as f32 - 11.0).collect()
+    }
+
+    /// Calls `check` for sizes around those of tiles and vectors, with a gap after each row.
+    fn for_sizes(check: impl Fn(&Kernel, [usize; 3], usize)) {
+        for kernel in kernels() {
+            for rows in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17] {
+                for columns in [1, 3, 4, 7, 8, 15, 16, 17, 33, 48, 50, 97] {
+                    for depth in [1, 2, 3, 4, 5, 8, 17, 31] {
+                        check(kernel, [rows, columns, depth], (rows + depth) % 3);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks the sums in `out` against those of `w(k, column)`, added to ones if `more`, and the gaps between rows.
+    fn compare(
+        [rows, columns, depth]: [usize; 3],
+        (x, w): (Rows<'_>, impl Fn(usize, usize) -> f32),
+        (out, gap): (&[f32], usize),
+        more: bool,
+    ) {
+        for row in 0..rows {
+            let own = &out[row * (columns + gap)..];
+            for (column, &got) in own.iter().enumerate().take(columns) {
+                let term =
+                    |k: usize| f64::from(x.data[row * x.stride + k]) * f64::from(w(k, column));
+                let want = (0..depth).map(term).sum::<f64>() + f64::from(u8::from(more));
+                let same = f64::from(got) == want || (got.is_nan() && want.is_nan());
+                assert!(same, "{rows} {columns} {depth} [{row}, {column}]: {got} for {want}");
+            }
+            assert!(own[columns..columns + gap].iter().all(|&rest| rest == 1.0));
+        }
+    }
+
+    #[test]
+    fn panels_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let wide = kernel.columns;
+            let x = numbers(rows * (depth + gap), 1);
+            let x = Rows { data: &x, stride: depth + gap };
+            let w = numbers(columns.next_multiple_of(wide) * depth, 2);
+            let at = |k, column| w[column / wide * wide * depth + k * wide + column % wide];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let product = PanelProduct { size, x, w: &w };
+                // SAFETY: `out` has all rows.
+                unsafe { kernel.panels(&product, out.as_mut_ptr(), columns + gap, more) };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn dots_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let x = numbers(rows * (depth + gap), 3);
+            let x = Rows { data: &x, stride: depth + gap };
+            let mut w = numbers(columns * (depth + gap), 4);
+            w[0] = f32::INFINITY;
+            w[depth - 1] = f32::NAN;
+            let at = |k, column| w[column * (depth + gap) + k];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let product = DotProducts { size, x, w: Rows { data: &w, stride: depth + gap } };
+                // SAFETY: `out` has all rows.
+                unsafe { kernel.dots(&product, out.as_mut_ptr(), columns + gap, more) };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn strips_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let x = numbers(rows * (depth + gap), 5);
+            let x = Rows { data: &x, stride: depth + gap };
+            let mut w = numbers(depth * (columns + gap), 6);
+            w[0] = f32::NEG_INFINITY;
+            let at = |k, column| w[k * (columns + gap) + column];
+            let mut out = vec![1.0; rows * (columns + gap)];
+            let product = StripProduct { size, x, w: Rows { data: &w, stride: columns + gap } };
+            // SAFETY: `out` has all rows, and they hold ones.
+            unsafe { kernel.strips(&product, out.as_mut_ptr(), columns + gap) };
+            compare(size, (x, at), (&out, gap), true);
+        });
+    }
+}
