@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use gemm::Parallelism;
 
+use super::by_kernel::{self, Copies, ProductBlock, Sums};
 use super::kernel::Kernel;
 use super::operand::{Floats, Matrices};
 use super::outputs::ProductOutputs;
-use super::tiled::{self, Copies, ProductBlock, Sums};
 use super::{MatrixPointer, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
 use crate::exec::cpu::operands::{ALONE, for_each};
@@ -22,7 +22,7 @@ const FETCH: f64 = 0.3;
 const POSITIONS: f64 = 8.0;
 /// Nanoseconds to compute an element of a window.
 const WINDOW: f64 = WINDOW_FLOPS / POSITIONS;
-/// Nanoseconds until what follows the sums has begun with a tile.
+/// Nanoseconds until an epilogue has begun with a tile.
 const START: f64 = 200.0;
 /// Factor of the cost of blocks wider than [`NARROW`]. `gemm` packs the left operand too for them, into memory that is
 /// fresh each time.
@@ -100,7 +100,7 @@ impl BlockCost {
 
     /// Nanoseconds that a block of `[m, n, k]` takes, of products of `all` columns.
     fn of(self, [m, n, k]: [usize; 3], all: usize) -> f64 {
-        // What follows the sums runs over neighbours: over whole rows, or row by row.
+        // The epilogue runs over whole rows at once, or row by row.
         let tiles = if n == all { (m * n).div_ceil(TILE) } else { m * n.div_ceil(TILE) };
         let [m, n, k] = [m, n, k].map(|size| size as f64);
         let packs = m > 1.0 && n > NARROW as f64 && Kernel::native().is_none();
@@ -180,7 +180,7 @@ impl BlockWorker<'_> {
         if let Some(kernel) = Kernel::native().filter(|_| !by_rows) {
             let sums = Sums { start: out, stride: n };
             // SAFETY: the sums of the block belong to this thread alone, and lie in rows of n, all of which exist.
-            return unsafe { tiled::multiply(kernel, floats, block, sums, &mut self.copies) };
+            return unsafe { by_kernel::multiply(kernel, floats, block, sums, &mut self.copies) };
         }
         let [copies_x, copies_w] = copies(floats, rows.len());
         let copies = [copies_x || by_rows && x.strides()[1] != 1, copies_w];

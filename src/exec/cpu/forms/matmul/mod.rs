@@ -1,6 +1,7 @@
 //! The matrix product form.
 
 mod blocks;
+mod by_kernel;
 mod find_call;
 mod integer;
 mod kernel;
@@ -11,7 +12,6 @@ mod matrix_slice;
 mod operand;
 mod outputs;
 pub(in crate::exec::cpu) mod single_call;
-mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod vector;
