@@ -38,19 +38,14 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize>(
                 false => Target { to: apart.as_mut_ptr(), stride: wide, more: false },
             };
             let x = (x.row(row), x.stride);
-            // SAFETY: all elements of the tile exist, as the caller of `panels` promises, and `apart` has as
-            // many as the largest tile.
+            let operands = [x, (w, wide)];
+            // SAFETY: all elements of the tile exist, as the caller of `panels` promises, and `apart` has as many as the
+            // largest tile.
             unsafe {
-                match height {
-                    1 => tile::<L, 1, P>(depth, x, w, target),
-                    2 => tile::<L, 2, P>(depth, x, w, target),
-                    3 => tile::<L, 3, P>(depth, x, w, target),
-                    4 => tile::<L, 4, P>(depth, x, w, target),
-                    5 => tile::<L, 5, P>(depth, x, w, target),
-                    6 => tile::<L, 6, P>(depth, x, w, target),
-                    7 if L::LEN > 8 => tile::<L, 7, P>(depth, x, w, target),
-                    _ if L::LEN > 8 => tile::<L, 8, P>(depth, x, w, target),
-                    _ => unreachable!("a tile is at most {most} rows high"),
+                match width.div_ceil(L::LEN) {
+                    1 => tile_of::<L, 1>(height, depth, operands, target),
+                    2 if P > 2 => tile_of::<L, 2>(height, depth, operands, target),
+                    _ => tile_of::<L, P>(height, depth, operands, target),
                 }
             }
             if width < wide {
@@ -76,15 +71,41 @@ struct Target {
     more: bool,
 }
 
-/// Computes a tile of `M` rows and `P` vectors.
+/// Computes a tile of `height` rows and `P` vectors.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn tile_of<L: Lanes, const P: usize>(
+    height: usize,
+    depth: usize,
+    operands: [(*const f32, usize); 2],
+    target: Target,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match height {
+            1 => tile::<L, 1, P>(depth, operands, target),
+            2 => tile::<L, 2, P>(depth, operands, target),
+            3 => tile::<L, 3, P>(depth, operands, target),
+            4 => tile::<L, 4, P>(depth, operands, target),
+            5 => tile::<L, 5, P>(depth, operands, target),
+            6 => tile::<L, 6, P>(depth, operands, target),
+            7 if L::LEN > 8 => tile::<L, 7, P>(depth, operands, target),
+            _ if L::LEN > 8 => tile::<L, 8, P>(depth, operands, target),
+            _ => unreachable!("a tile has at most 6 rows, not {height}"),
+        }
+    }
+}
+
+/// Computes a tile of `M` rows and `P` vectors, from rows of the left operand and those of a panel.
 ///
 /// # Safety
 /// All elements that are read or written exist.
 #[inline(always)]
 unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
     depth: usize,
-    (x, x_stride): (*const f32, usize),
-    mut w: *const f32,
+    [(x, x_stride), (mut w, w_stride)]: [(*const f32, usize); 2],
     Target { to, stride, more }: Target,
 ) {
     // SAFETY: as the caller promises.
@@ -95,13 +116,13 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
         let mut sums = [[L::splat(0.0); P]; M];
         let mut k = 0;
         while k + STEPS <= depth {
-            sums = add_steps::<L, M, P, STEPS>(sums, (x.add(k), x_stride), w);
-            w = w.add(STEPS * P * L::LEN);
+            sums = add_steps::<L, M, P, STEPS>(sums, [(x.add(k), x_stride), (w, w_stride)]);
+            w = w.wrapping_add(STEPS * w_stride);
             k += STEPS;
         }
         while k < depth {
-            sums = add_steps::<L, M, P, 1>(sums, (x.add(k), x_stride), w);
-            w = w.add(P * L::LEN);
+            sums = add_steps::<L, M, P, 1>(sums, [(x.add(k), x_stride), (w, w_stride)]);
+            w = w.wrapping_add(w_stride);
             k += 1;
         }
         for r in 0..M {
@@ -121,15 +142,14 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
 #[inline(always)]
 unsafe fn add_steps<L: Lanes, const M: usize, const P: usize, const K: usize>(
     mut sums: [[L; P]; M],
-    (x, x_stride): (*const f32, usize),
-    w: *const f32,
+    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
 ) -> [[L; P]; M] {
     for k in 0..K {
         // SAFETY: as the caller promises.
         unsafe {
             let mut columns = [L::splat(0.0); P];
             for p in 0..P {
-                columns[p] = L::load(w.add((k * P + p) * L::LEN));
+                columns[p] = L::load(w.add(k * w_stride + p * L::LEN));
             }
             for r in 0..M {
                 let x = L::splat(*x.add(r * x_stride + k));
@@ -233,7 +253,7 @@ pub(super) unsafe fn strips<L: Lanes>(
     stride: usize,
 ) {
     /// Elements of the results that stay in the first-level cache.
-    const RESULTS: usize = 4096;
+    const RESULTS: usize = 1024;
     const DEEP: usize = 4;
     let wide = 2 * L::LEN;
     let strip = (RESULTS / rows.max(1)).next_multiple_of(wide);
