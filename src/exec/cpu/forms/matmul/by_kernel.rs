@@ -65,7 +65,7 @@ pub(super) unsafe fn multiply(
                 by_dots(kernel, floats, block, sums, copies);
             }
             (_, ..=FEW) if !floats.w.is_only_copied() => {
-                by_strips(kernel, floats, block, sums, copies)
+                by_strips(kernel, floats, block, sums, copies);
             }
             _ => by_panels(kernel, floats, block, sums, copies),
         }

@@ -1,4 +1,4 @@
-//! Vectors of `f32` for each set of instructions, as the innermost loops of products use them.
+//! Vectors of `f32`, as the innermost loops of products use them.
 
 use std::arch::x86_64 as x86;
 
@@ -72,45 +72,5 @@ impl Lanes for x86::__m256 {
             let two = x86::_mm_add_ps(four, x86::_mm_movehl_ps(four, four));
             x86::_mm_cvtss_f32(x86::_mm_add_ss(two, x86::_mm_movehdup_ps(two)))
         }
-    }
-}
-
-impl Lanes for x86::__m512 {
-    const LEN: usize = 16;
-
-    #[inline(always)]
-    unsafe fn splat(element: f32) -> Self {
-        // SAFETY: the processor has the instructions, as the caller promises.
-        unsafe { x86::_mm512_set1_ps(element) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { x86::_mm512_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: as the caller promises.
-        unsafe { x86::_mm512_storeu_ps(to, self) }
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { x86::_mm512_add_ps(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn add_product(self, a: Self, b: Self) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { x86::_mm512_fmadd_ps(a, b, self) }
-    }
-
-    #[inline(always)]
-    unsafe fn sum(self) -> f32 {
-        // SAFETY: as the caller promises.
-        unsafe { x86::_mm512_reduce_add_ps(self) }
     }
 }

@@ -1,13 +1,17 @@
 //! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
 
+#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
+
 use super::kernel_operands::{DotProducts, PanelProduct, StripProduct};
 use super::lanes::Lanes;
 
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;
 
+/// Most rows of a tile of panels: twelve sums fill the registers beside the elements that they take in.
+const HIGH: usize = 6;
 /// Elements of the largest tile of panels.
-const LARGEST: usize = 8 * 48;
+const LARGEST: usize = HIGH * 16;
 
 /// As the kernel's `panels`, for panels of `P` vectors.
 ///
@@ -21,10 +25,8 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize>(
     more: bool,
 ) {
     let wide = P * L::LEN;
-    // Twelve sums of 8 elements fill the registers, or 24 sums of 16.
-    let most = if L::LEN == 8 { 6 } else { 8 };
     // Tiles of about equal heights.
-    let tiles = rows.div_ceil(most);
+    let tiles = rows.div_ceil(HIGH);
     let mut apart = [0.0; LARGEST];
     for (panel, column) in (0..columns).step_by(wide).enumerate() {
         let width = wide.min(columns - column);
@@ -44,7 +46,6 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize>(
             unsafe {
                 match width.div_ceil(L::LEN) {
                     1 => tile_of::<L, 1>(height, depth, operands, target),
-                    2 if P > 2 => tile_of::<L, 2>(height, depth, operands, target),
                     _ => tile_of::<L, P>(height, depth, operands, target),
                 }
             }
@@ -90,10 +91,7 @@ unsafe fn tile_of<L: Lanes, const P: usize>(
             3 => tile::<L, 3, P>(depth, operands, target),
             4 => tile::<L, 4, P>(depth, operands, target),
             5 => tile::<L, 5, P>(depth, operands, target),
-            6 => tile::<L, 6, P>(depth, operands, target),
-            7 if L::LEN > 8 => tile::<L, 7, P>(depth, operands, target),
-            _ if L::LEN > 8 => tile::<L, 8, P>(depth, operands, target),
-            _ => unreachable!("a tile has at most 6 rows, not {height}"),
+            _ => tile::<L, HIGH, P>(depth, operands, target),
         }
     }
 }
@@ -173,10 +171,10 @@ pub(super) unsafe fn dots<L: Lanes>(
     stride: usize,
     more: bool,
 ) {
-    const HIGH: usize = 3;
+    const FEW: usize = 3;
     const WIDE: usize = 4;
     for column in (0..columns).step_by(WIDE) {
-        for row in (0..rows).step_by(HIGH) {
+        for row in (0..rows).step_by(FEW) {
             let target = Target { to: out.wrapping_add(row * stride + column), stride, more };
             let operands = [(x.row(row), x.stride), (w.row(column), w.stride)];
             // SAFETY: all elements of the tile exist, as the caller of `dots` promises.
@@ -190,10 +188,10 @@ pub(super) unsafe fn dots<L: Lanes>(
                     (2, 2) => dot_tile::<L, 2, 2>(depth, operands, target),
                     (2, 3) => dot_tile::<L, 2, 3>(depth, operands, target),
                     (2, _) => dot_tile::<L, 2, WIDE>(depth, operands, target),
-                    (_, 1) => dot_tile::<L, HIGH, 1>(depth, operands, target),
-                    (_, 2) => dot_tile::<L, HIGH, 2>(depth, operands, target),
-                    (_, 3) => dot_tile::<L, HIGH, 3>(depth, operands, target),
-                    _ => dot_tile::<L, HIGH, WIDE>(depth, operands, target),
+                    (_, 1) => dot_tile::<L, FEW, 1>(depth, operands, target),
+                    (_, 2) => dot_tile::<L, FEW, 2>(depth, operands, target),
+                    (_, 3) => dot_tile::<L, FEW, 3>(depth, operands, target),
+                    _ => dot_tile::<L, FEW, WIDE>(depth, operands, target),
                 }
             }
         }
@@ -339,8 +337,8 @@ unsafe fn strip_rest<const K: usize>(
             for k in 0..K {
                 // SAFETY: as the caller promises.
                 unsafe {
-                    *to.add(r * stride + c) += *x.add(r * x_stride + k) * *w.add(k * w_stride + c)
-                };
+                    *to.add(r * stride + c) += *x.add(r * x_stride + k) * *w.add(k * w_stride + c);
+                }
             }
         }
     }
