@@ -38,7 +38,7 @@ fn layout(random: &mut Random, [rows, columns]: [usize; 2]) -> (View, usize) {
 #[test]
 fn products_of_random_sizes_and_layouts() {
     let mut random = Random(1);
-    let count = if cfg!(miri) { 6 } else { 150 };
+    let count = if cfg!(miri) { 6 } else { 60 };
     for _ in 0..count {
         // Sizes around those of tiles, and parts of k.
         let m = random.of(&[1, 1, 2, 3, 5, 6, 7, 12, 13, 25, 40]);
@@ -66,7 +66,7 @@ fn products_of_random_sizes_and_layouts() {
 #[test]
 fn products_of_windows_where_they_lie() {
     let mut random = Random(2);
-    let count = if cfg!(miri) { 4 } else { 80 };
+    let count = if cfg!(miri) { 4 } else { 50 };
     for _ in 0..count {
         let [images, groups] = [1 + random.below(3), 1 + random.below(2)];
         let [channels, filters] = [1 + random.below(9), random.of(&[1, 4, 6, 7, 13])];
