@@ -27,9 +27,10 @@ pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetc
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
 pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{
-    AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
-    MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
-    RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
+    AttentionForm, AttentionLayout, AttentionSchedule, Bordered, CollapsedAxes, CustomForm, Form,
+    MapForm, MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout,
+    ReduceSchedule, RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile,
+    UnitTile,
 };
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::place::chooser::Chooser;

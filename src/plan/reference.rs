@@ -134,12 +134,16 @@ impl Reference<'_> {
     }
 
     fn product(&self, form: &MatMulForm) -> Vec<FormResult> {
-        let &MatMulForm { ref batch, m, n, k, x, w, acc, .. } = form;
+        let &MatMulForm { ref batch, m, n, k, ref spread, x, w, acc, .. } = form;
+        let (ks, ns) = match spread {
+            Some(spread) => (points(&spread.k), points(&spread.n)),
+            None => (points(&[k]), points(&[n])),
+        };
         let result = |point: Point| {
             let (batch, mn) = point.split_at(batch.len());
             let term = |k: usize| {
                 let x = self.evaluate(x, Space::X, &[batch, &[mn[0], k]].concat(), None);
-                let w = self.evaluate(w, Space::W, &[batch, &[k, mn[1]]].concat(), None);
+                let w = self.evaluate(w, Space::W, &[batch, &ks[k], &ns[mn[1]]].concat(), None);
                 binary(Binary::Mul, x, w)
             };
             let terms: Vec<Lane> = (0..k).map(term).collect();

@@ -94,7 +94,7 @@ fn run_step(
 
 fn compute(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
     match &job.step.form {
-        Form::Map { .. } => forms::map::run(job, outputs),
+        Form::Map(form) => forms::map::run(job, form, outputs),
         Form::Reduce(form) => match &form.sliding {
             Some(sliding) => forms::sliding::run(job, form, sliding, outputs),
             None => forms::reduce::run(job, form, outputs),

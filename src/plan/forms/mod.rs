@@ -6,6 +6,7 @@
 
 pub(super) mod attention;
 pub(super) mod axes;
+mod border;
 pub(super) mod custom;
 pub(super) mod map;
 pub(super) mod product;
@@ -17,6 +18,7 @@ mod tally;
 
 pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
 pub(crate) use self::axes::{CollapsedAxes, Dims};
+pub(crate) use self::border::Bordered;
 pub(crate) use self::custom::CustomForm;
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{

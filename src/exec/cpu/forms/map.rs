@@ -1,12 +1,16 @@
 //! The map form: one result per element.
 
+use super::border::BorderedMap;
 use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
 use crate::exec::cpu::tape::{Machine, TILE};
 use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, threads};
-use crate::plan::Space;
+use crate::plan::{MapForm, Space};
 
-pub(crate) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
+    if let Some(map) = BorderedMap::of(job, form) {
+        return map.run(outputs);
+    }
     let inputs = job.inputs(Space::Main);
     let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
     let len = outputs[0].len();

@@ -1,6 +1,7 @@
 //! The kernel forms on the cores, one file or folder a form.
 
 pub(crate) mod attention;
+mod border;
 pub(crate) mod custom;
 pub(crate) mod fold;
 pub(crate) mod map;

@@ -69,6 +69,10 @@ impl<'a> LaneData<'a> {
         match (self, stride) {
             (_, 0) => out.fill(self.lane(first)),
             (Self::Words(data), 1) => out.copy_from_slice(&data[range]),
+            (Self::Words(data), 2..) => {
+                let elements = data[first as usize..].iter().step_by(stride as usize);
+                out.iter_mut().zip(elements).for_each(|(out, &element)| *out = element);
+            }
             (Self::Halves(data), 1) => {
                 data[range].convert_to_f32_slice(bytemuck::cast_slice_mut(out));
             }

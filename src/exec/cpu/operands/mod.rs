@@ -3,8 +3,10 @@
 mod data;
 mod input;
 mod output;
+mod panels;
 pub(crate) mod prefetch;
 mod strided;
 
 pub(crate) use input::BoundInput;
 pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};
+pub(crate) use panels::PanelPieces;

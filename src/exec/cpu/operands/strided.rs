@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::data::LaneData;
+use super::panels::PanelPieces;
 use crate::base::shape::View;
 
 /// Length of a run from which the search for its start costs little.
@@ -124,28 +125,19 @@ impl<'a> StridedInput<'a> {
     /// the one before. If the innermost axes together have `pitch` elements, the positions in a row are found once for
     /// all rows.
     pub fn fetch_rows(&self, start: usize, pitch: usize, width: usize, out: &mut [u32]) {
-        let pitches = self.axes.iter().scan(1, |product, axis| {
-            *product *= axis.dim;
-            Some(*product)
-        });
-        let column = start % pitch.max(1);
-        let split = pitches.take_while(|&product| product <= pitch).position(|it| it == pitch);
-        let Some(inner) = split.map(|last| last + 1).filter(|_| column + width <= pitch) else {
+        let Some((inner, outer)) = self.rows(start, pitch, width) else {
             for (row, out) in out.chunks_mut(width).enumerate() {
                 self.fetch(start + row * pitch, out);
             }
             return;
         };
-        let (inner, outer) = self.axes.split_at(inner);
         let mut places: SmallVec<[(i64, usize); 16]> = SmallVec::new();
-        let (mut runs, mut left) = (StridedRuns::from(inner, column, 0), width);
+        let (mut runs, mut left) = (StridedRuns::from(inner, start % pitch, 0), width);
         while left > 0 {
             let (first, len) = runs.next(left);
             places.push((first, len));
             left -= len;
         }
-        let once = [StridedAxis { dim: usize::MAX, stride: 0 }];
-        let outer = if outer.is_empty() { &once } else { outer };
         let mut rows = StridedRuns::from(outer, start / pitch, self.offset);
         for out in out.chunks_mut(width) {
             let (row, _) = rows.next(1);
@@ -155,6 +147,50 @@ impl<'a> StridedInput<'a> {
                 done += len;
             }
         }
+    }
+
+    /// As [`fetch_rows`](Self::fetch_rows), for `rows` rows that go to panels of `columns`. Returns `false`, and copies
+    /// nothing, unless the elements are words and the innermost axes together have `pitch` elements.
+    pub fn fetch_panels(
+        &self,
+        [start, pitch]: [usize; 2],
+        [rows, width]: [usize; 2],
+        columns: usize,
+        out: &mut [u32],
+    ) -> bool {
+        let (LaneData::Words(data), false) = (self.data, self.clamp) else { return false };
+        let Some((inner, outer)) = self.rows(start, pitch, width) else { return false };
+        let mut pieces = PanelPieces::new(columns, rows);
+        let (mut runs, mut left) = (StridedRuns::from(inner, start % pitch, 0), width);
+        while left > 0 {
+            let (first, len) = runs.next(left);
+            pieces.push(first, inner[0].stride, len);
+            left -= len;
+        }
+        let mut starts = StridedRuns::from(outer, start / pitch, self.offset);
+        let starts: Vec<i64> = (0..rows).map(|_| starts.next(1).0).collect();
+        pieces.copy(data, &starts, inner[0].stride, out);
+        true
+    }
+
+    /// The axes along rows of `pitch` elements, and those of the rows, if the innermost axes together have as many. All
+    /// of `width` elements from `start` on lie in one row.
+    fn rows(
+        &self,
+        start: usize,
+        pitch: usize,
+        width: usize,
+    ) -> Option<(&[StridedAxis], &[StridedAxis])> {
+        let pitches = self.axes.iter().scan(1, |product, axis| {
+            *product *= axis.dim;
+            Some(*product)
+        });
+        let column = start % pitch.max(1);
+        let split = pitches.take_while(|&product| product <= pitch).position(|it| it == pitch);
+        let inner = split.map(|last| last + 1).filter(|_| column + width <= pitch)?;
+        let (inner, outer) = self.axes.split_at(inner);
+        const ONCE: &[StridedAxis] = &[StridedAxis { dim: usize::MAX, stride: 0 }];
+        Some((inner, if outer.is_empty() { ONCE } else { outer }))
     }
 
     fn run(&self, first: i64, stride: i64, out: &mut [u32]) {

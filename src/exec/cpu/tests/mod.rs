@@ -1,9 +1,11 @@
 //! Every form against its meaning: all element types, strided, negative, broadcast and clamped
 //! views, odd sizes, NaN and infinities.
 
+mod borders;
 mod case;
 mod math;
 mod plans;
+mod products;
 
 use half::f16;
 

@@ -11,6 +11,7 @@ use crate::base::shape::{View, Window, points};
 use crate::cost::Work;
 use crate::expr::{Binary, Expr, ExprNode, Ref};
 use crate::ops::Combine;
+use crate::plan::forms::border::Bordered;
 use crate::plan::step_parts::{OperandSource, StepOperand};
 
 /// Windows along one axis that lie apart are summed as rows if they have this many elements.
@@ -93,7 +94,8 @@ impl Sliding {
         };
         [Some((*prologue, None))].into_iter().chain(factors).flatten().find_map(
             |(image, weight)| {
-                let (element, border, ranges) = without_border(expr, scalars, image);
+                let Bordered { element, border, inside: ranges } =
+                    Bordered::of(expr, scalars, image);
                 let mut images = reads(&[element]);
                 images.extend(ranges.iter().map(|(at, _)| &operands[*at]));
                 let (lead, mut axes) = image_axes(outer, inner, &images)?;
@@ -156,41 +158,6 @@ impl Sliding {
             strides: kept.iter().map(|&axis| view.strides[axis]).collect(),
         }
     }
-}
-
-/// The coordinates inside of a border: the operand that counts them, and their range.
-type Inside = (usize, Range<i64>);
-
-/// The element of a padded value, the number around it, and the coordinates inside of the border.
-fn without_border(expr: &Expr, scalars: &[Scalar], padded: Ref) -> (Ref, Option<Ref>, Vec<Inside>) {
-    let number = |r: Ref| match expr.node(r) {
-        ExprNode::Scalar(at) => Some(scalars[usize::from(at)].value() as i64),
-        _ => None,
-    };
-    let range = |condition: Ref| {
-        let ExprNode::Binary(Binary::And, from, to) = expr.node(condition) else { return None };
-        let (ExprNode::Binary(Binary::Ge, at, start), ExprNode::Binary(Binary::Lt, same, end)) =
-            (expr.node(from), expr.node(to))
-        else {
-            return None;
-        };
-        match expr.node(at) {
-            ExprNode::Load(operand) if at == same => {
-                Some((usize::from(operand), number(start)?..number(end)?))
-            }
-            _ => None,
-        }
-    };
-    let (mut element, mut border, mut ranges) = (padded, None, Vec::new());
-    while let ExprNode::Select(condition, inside, around) = expr.node(element)
-        && matches!(expr.node(around), ExprNode::Scalar(_))
-        && border.is_none_or(|border| border == around)
-        && let Some(range) = range(condition)
-    {
-        (element, border) = (inside, Some(around));
-        ranges.push(range);
-    }
-    (element, border, ranges)
 }
 
 /// The axes of the images that `operands` are read from, and the number of outer axes before them: an inner axis and

@@ -4,12 +4,14 @@ use std::ops::Range;
 
 use gemm::Parallelism;
 
+use super::by_kernel::{self, Copies, ProductBlock, Sums};
+use super::kernel::Kernel;
 use super::operand::{Floats, Matrices};
 use super::outputs::ProductOutputs;
 use super::{MatrixPointer, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
 use crate::exec::cpu::operands::{ALONE, for_each};
-use crate::exec::cpu::tape::Machine;
+use crate::exec::cpu::tape::{Machine, TILE};
 use crate::exec::threads;
 
 /// Multiplications a nanosecond by one thread.
@@ -20,6 +22,8 @@ const FETCH: f64 = 0.3;
 const POSITIONS: f64 = 8.0;
 /// Nanoseconds to compute an element of a window.
 const WINDOW: f64 = WINDOW_FLOPS / POSITIONS;
+/// Nanoseconds until an epilogue has begun with a tile.
+const START: f64 = 200.0;
 /// Factor of the cost of blocks wider than [`NARROW`]. `gemm` packs the left operand too for them, into memory that is
 /// fresh each time.
 const WIDE: f64 = 1.25;
@@ -31,22 +35,14 @@ pub(super) const DEPTH: usize = 256;
 /// Fewest rows of a block that make a copy of the right operand pay.
 const COPIED: usize = 32;
 
-/// A block: some rows and columns of one of the products.
-#[derive(Debug)]
-struct ProductBlock {
-    index: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
-}
-
 pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let results = &*results;
-    let cost = BlockCost { flops: results.flops(), windows: floats.w.is_computed() };
+    let cost = BlockCost { flops: results.flops(), windows: is_costly(&floats.w) };
     let work =
         |worker: &mut BlockWorker<'_>, block: ProductBlock| worker.run(floats, results, &block);
-    let new = || BlockWorker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
+    let new = || BlockWorker { machine: results.machine(), copies: Copies::default() };
     if cost.pays(floats.size, floats.count) {
         let blocks = size(floats.size, floats.count, cost, threads::count());
         return for_each(cut(floats.size, floats.count, blocks).collect(), new, work);
@@ -60,9 +56,14 @@ pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
 /// Returns whether one thread multiplies the products, with one call of `gemm` each and no copy of an operand. The sums
 /// must be the results.
 pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
-    let cost = BlockCost { flops: 0, windows: floats.w.is_computed() };
+    let cost = BlockCost { flops: 0, windows: is_costly(&floats.w) };
     let [m, ..] = floats.size;
     !cost.pays(floats.size, floats.count) && m > 1 && copies(floats, m) == [false; 2]
+}
+
+/// Returns whether elements of the right operand cost more than a copy. A [`Kernel`] copies windows to its panels.
+fn is_costly(w: &Matrices<'_>) -> bool {
+    w.is_computed() && Kernel::native().is_none()
 }
 
 /// Returns which of the operands x and w are copied for blocks of `rows` rows, if these are several.
@@ -97,13 +98,18 @@ impl BlockCost {
         alone * count as f64 >= 2.0 * ALONE as f64
     }
 
-    /// Nanoseconds that a block of `[m, n, k]` takes.
-    fn of(self, [m, n, k]: [usize; 3]) -> f64 {
+    /// Nanoseconds that a block of `[m, n, k]` takes, of products of `all` columns.
+    fn of(self, [m, n, k]: [usize; 3], all: usize) -> f64 {
+        // The epilogue runs over whole rows at once, or row by row.
+        let tiles = if n == all { (m * n).div_ceil(TILE) } else { m * n.div_ceil(TILE) };
         let [m, n, k] = [m, n, k].map(|size| size as f64);
-        let packing = if m > 1.0 && n > NARROW as f64 { WIDE } else { 1.0 };
+        let packs = m > 1.0 && n > NARROW as f64 && Kernel::native().is_none();
+        let packing = if packs { WIDE } else { 1.0 };
         let fetch = if self.windows { WINDOW } else { FETCH };
         let fetching = (m * FETCH + n * fetch) * k;
-        (m * n * k / RATE + fetching) * packing + m * n * self.flops as f64 / 40.0
+        let after = m * n * self.flops as f64 / 40.0;
+        let starts = if self.flops > 0 { tiles as f64 * START } else { 0.0 };
+        (m * n * k / RATE + fetching) * packing + after + starts
     }
 }
 
@@ -117,7 +123,7 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
     let pairs = rows.flat_map(|rows| columns.clone().map(move |columns| [rows, columns]));
     let time = |&[rows, columns]: &[usize; 2]| {
         let blocks = m.div_ceil(rows) * n.div_ceil(columns) * count;
-        blocks.div_ceil(threads) as f64 * cost.of([rows, columns, k])
+        blocks.div_ceil(threads) as f64 * cost.of([rows, columns, k], n)
     };
     pairs.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or([m, n])
 }
@@ -139,10 +145,7 @@ fn cut(
 /// The machine and the copies of one thread.
 struct BlockWorker<'a> {
     machine: Machine<'a>,
-    /// Copy of a part of the left operand.
-    x: Vec<f32>,
-    /// Copy of a part of the right operand.
-    w: Vec<f32>,
+    copies: Copies,
 }
 
 impl BlockWorker<'_> {
@@ -174,13 +177,18 @@ impl BlockWorker<'_> {
         let ProductBlock { index, ref rows, ref columns } = *block;
         let out = results.sum((index * m + rows.start) * n + columns.start);
         let by_rows = rows.len() == 1 && (w.strides()[1] == 1 || w.is_only_copied());
+        if let Some(kernel) = Kernel::native().filter(|_| !by_rows) {
+            let sums = Sums { start: out, stride: n };
+            // SAFETY: the sums of the block belong to this thread alone, and lie in rows of n, all of which exist.
+            return unsafe { by_kernel::multiply(kernel, floats, block, sums, &mut self.copies) };
+        }
         let [copies_x, copies_w] = copies(floats, rows.len());
         let copies = [copies_x || by_rows && x.strides()[1] != 1, copies_w];
         let depth = if copies == [false; 2] && !by_rows { k } else { DEPTH };
         for from in (0..k).step_by(depth) {
             let depth = from..k.min(from + depth);
-            let x = OperandPart::of(x, index, [rows, &depth], copies[0], &mut self.x);
-            let w = OperandPart::of(w, index, [&depth, columns], copies[1], &mut self.w);
+            let x = OperandPart::of(x, index, [rows, &depth], copies[0], &mut self.copies.x);
+            let w = OperandPart::of(w, index, [&depth, columns], copies[1], &mut self.copies.w);
             let more = from > 0;
             if let (true, Some(x), Some((w, stride))) = (by_rows, x.row, w.rows) {
                 // SAFETY: the sums of the block belong to this thread alone. Its one row has as many elements as the

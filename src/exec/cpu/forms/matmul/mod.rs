@@ -1,16 +1,24 @@
 //! The matrix product form.
 
 mod blocks;
+mod by_kernel;
 mod find_call;
 mod integer;
+mod kernel;
+mod kernel_operands;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 mod matrix_slice;
 mod operand;
 mod outputs;
 pub(in crate::exec::cpu) mod single_call;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 mod vector;
 
 use gemm::Parallelism;
 
+use self::kernel::Kernel;
 pub(crate) use self::matrix_slice::{MatrixSlice, multiply};
 use self::operand::Floats;
 pub(crate) use self::operand::Matrices;
@@ -54,8 +62,9 @@ pub(crate) fn run(
     }
     let one = product.m.saturating_mul(product.n).saturating_mul(product.k);
     let count: usize = product.batch.iter().product();
-    let piecemeal =
-        product.spread.is_some() && blocks::windows_once([product.m, product.n, product.k], count);
+    let piecemeal = product.spread.is_some()
+        && (Kernel::native().is_some()
+            || blocks::windows_once([product.m, product.n, product.k], count));
     let by_blocks = piecemeal || one < LARGE || count >= threads::count();
     let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal)?);
     // Blocks copy a right operand that lies by columns. `gemm` takes twice as long for it as for one that lies by rows.

@@ -14,7 +14,7 @@ use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::row::fill;
-use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
+use crate::exec::cpu::operands::{BoundInput, PanelPieces, for_each, parts, split};
 use crate::exec::cpu::tape::{Machine, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
 use crate::expr::{ExprNode, Ref};
@@ -272,6 +272,41 @@ impl<'a> Matrices<'a> {
     pub(super) fn pointer(&self, index: usize) -> MatrixPointer {
         let start = self.floats().as_ptr().wrapping_offset(self.start(index) as isize);
         MatrixPointer { start, strides: self.strides() }
+    }
+
+    /// Copies the elements at `rows` and `columns` of matrix `index` to panels of so many columns, of which the last may
+    /// have any elements beyond the last column. `copy` is memory for what cannot be copied at once.
+    pub fn pack(
+        &self,
+        index: usize,
+        [rows, columns]: [&Range<usize>; 2],
+        panel: usize,
+        (panels, copy): (&mut Vec<f32>, &mut Vec<f32>),
+    ) {
+        let (height, width) = (rows.len(), columns.len());
+        panels.resize(width.next_multiple_of(panel) * height, 0.0);
+        let [row, column] = self.strides();
+        let start = self.start(index)
+            + rows.start as i64 * row as i64
+            + columns.start as i64 * column as i64;
+        let out = cast_slice_mut(panels);
+        if let MatrixData::Computed(ComputedMatrices { tape, inputs, .. }) = &self.data
+            && let Some(BoundInput::Strided(strided)) = tape.fetched(inputs)
+            && strided.fetch_panels([start as usize, row as usize], [height, width], panel, out)
+        {
+            return;
+        }
+        let mut pieces = PanelPieces::new(panel, height);
+        pieces.push(0, 1, width);
+        let (data, start, row) = match &self.data {
+            MatrixData::Words(words) if column == 1 => (&words[..], start, row as i64),
+            _ => {
+                self.copy(index, [rows.clone(), columns.clone()], copy);
+                (cast_slice(copy), 0, width as i64)
+            }
+        };
+        let starts: Vec<i64> = (0..height as i64).map(|k| start + k * row).collect();
+        pieces.copy(data, &starts, 1, out);
     }
 
     /// Copies the elements at `rows` and `columns` of matrix `index` to `out`, as `f32` in row-major order.

@@ -1,0 +1,171 @@
+//! Blocks of products by the [`Kernel`] of the processor: the right operand is read where it lies, or copied to panels.
+
+use std::ops::Range;
+
+use super::kernel::Kernel;
+use super::kernel_operands::{DotProducts, PanelProduct, Rows, StripProduct};
+use super::operand::{Floats, Matrices};
+
+/// Most rows for which the rows of the right operand are read where they lie.
+const FEW: usize = 12;
+/// Most rows of the right operand in panels, and most elements of those that a thread copies at a time.
+const DEEP: usize = 384;
+const PACKED: usize = 48 << 10;
+/// Rows of the left operand that stay in the second-level cache beside those panels.
+const HIGH: usize = 96;
+/// Most rows of the right operand that are copied or read by strips at a time.
+const STRIP: usize = 256;
+/// Most elements of a dot product at a time: some columns of as many stay in the first-level cache.
+const LONG: usize = 1024;
+
+/// A block: some rows and columns of one of the products.
+#[derive(Debug)]
+pub(super) struct ProductBlock {
+    pub index: usize,
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
+}
+
+/// The place of the sums of a block, in rows that are `stride` elements apart.
+#[derive(Clone, Copy)]
+pub(super) struct Sums {
+    pub start: *mut f32,
+    pub stride: usize,
+}
+
+/// A thread's copies of parts of operands.
+#[derive(Default)]
+pub(super) struct Copies {
+    pub x: Vec<f32>,
+    pub w: Vec<f32>,
+    row_major: Vec<f32>,
+}
+
+/// Returns whether the columns of an operand are contiguous in memory.
+pub(super) fn has_columns(operand: &Matrices<'_>) -> bool {
+    let [row, column] = operand.strides();
+    row == 1 && column >= 0 && !operand.is_only_copied()
+}
+
+/// Computes the sums of `block`.
+///
+/// # Safety
+/// All sums of the block can be written at `sums` by this call alone.
+pub(super) unsafe fn multiply(
+    kernel: &Kernel,
+    floats: &Floats<'_>,
+    block: &ProductBlock,
+    sums: Sums,
+    copies: &mut Copies,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match (floats.w.strides(), block.rows.len()) {
+            ([_, column], _) if column != 1 && has_columns(&floats.w) => {
+                by_dots(kernel, floats, block, sums, copies);
+            }
+            (_, ..=FEW) if !floats.w.is_only_copied() => {
+                by_strips(kernel, floats, block, sums, copies);
+            }
+            _ => by_panels(kernel, floats, block, sums, copies),
+        }
+    }
+}
+
+/// Computes dot products of rows and columns where they lie.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_dots(
+    kernel: &Kernel,
+    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    Sums { start, stride }: Sums,
+    copies: &mut Copies,
+) {
+    let pitch = w.strides()[1] as usize;
+    for depth in steps(*k, LONG) {
+        let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
+        let first = w.start(*index) as usize + depth.start + columns.start * pitch;
+        let w = Rows { data: &w.floats()[first..], stride: pitch };
+        let size = [rows.len(), columns.len(), depth.len()];
+        // SAFETY: as the caller promises. The first step writes all sums.
+        unsafe { kernel.dots(&DotProducts { size, x, w }, start, stride, depth.start > 0) };
+    }
+}
+
+/// Adds up products of a few rows with the rows of the right operand.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_strips(
+    kernel: &Kernel,
+    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    Sums { start, stride }: Sums,
+    copies: &mut Copies,
+) {
+    for row in 0..rows.len() {
+        // SAFETY: as the caller promises.
+        unsafe { start.add(row * stride).write_bytes(0, columns.len()) };
+    }
+    for depth in steps(*k, STRIP) {
+        let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
+        let w = rows_of(w, *index, [&depth, columns], &mut copies.w);
+        let size = [rows.len(), columns.len(), depth.len()];
+        // SAFETY: as the caller promises. All sums hold numbers.
+        unsafe { kernel.strips(&StripProduct { size, x, w }, start, stride) };
+    }
+}
+
+/// Copies the right operand to panels, some at a time, and multiplies those.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_panels(
+    kernel: &Kernel,
+    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    Sums { start, stride }: Sums,
+    Copies { x: x_copy, w: panels, row_major }: &mut Copies,
+) {
+    let deep = k.div_ceil(k.div_ceil(DEEP));
+    let wide = (PACKED / deep).next_multiple_of(kernel.columns);
+    for left in columns.clone().step_by(wide) {
+        let some = left..columns.end.min(left + wide);
+        for depth in steps(*k, deep) {
+            w.pack(*index, [&depth, &some], kernel.columns, (panels, row_major));
+            let x = rows_of(x, *index, [rows, &depth], x_copy);
+            for row in (0..rows.len()).step_by(HIGH) {
+                let size = [HIGH.min(rows.len() - row), some.len(), depth.len()];
+                let x = Rows { data: &x.data[row * x.stride..], ..x };
+                let start = start.wrapping_add(row * stride + left - columns.start);
+                let product = PanelProduct { size, x, w: panels };
+                // SAFETY: as the caller promises. The first step writes all sums.
+                unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
+            }
+        }
+    }
+}
+
+/// The rows at `rows` and `columns` of matrix `index` where they lie, or as a copy.
+fn rows_of<'a>(
+    from: &'a Matrices<'_>,
+    index: usize,
+    [rows, columns]: [&Range<usize>; 2],
+    copy: &'a mut Vec<f32>,
+) -> Rows<'a> {
+    let [row, column] = from.strides();
+    if column == 1 && row >= 0 && !from.is_only_copied() {
+        let stride = row as usize;
+        let first = from.start(index) as usize + rows.start * stride + columns.start;
+        return Rows { data: &from.floats()[first..], stride };
+    }
+    from.copy(index, [rows.clone(), columns.clone()], copy);
+    Rows { data: copy, stride: columns.len() }
+}
+
+/// The parts of `0..k` of at most `most`.
+fn steps(k: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..k).step_by(most.max(1)).map(move |from| from..k.min(from + most))
+}

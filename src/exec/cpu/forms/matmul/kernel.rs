@@ -1,0 +1,209 @@
+//! The innermost loops of products of `f32`, compiled for the instructions of a kind of processor.
+
+use std::sync::LazyLock;
+
+use super::kernel_operands::{DotProducts, PanelProduct, StripProduct};
+#[cfg(target_arch = "x86_64")]
+use super::tiles;
+
+/// The functions for one set of instructions.
+pub(super) struct Kernel {
+    /// Columns of a panel.
+    pub columns: usize,
+    panels: unsafe fn(&PanelProduct<'_>, *mut f32, usize, bool),
+    dots: unsafe fn(&DotProducts<'_>, *mut f32, usize, bool),
+    strips: unsafe fn(&StripProduct<'_>, *mut f32, usize),
+}
+
+impl Kernel {
+    /// The kernel for the instructions of this processor, if there is one.
+    pub fn native() -> Option<&'static Self> {
+        static NATIVE: LazyLock<Option<&'static Kernel>> = LazyLock::new(|| {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            {
+                // `gemm` has kernels of its own for wider vectors.
+                if avx2::is_native() && !is_x86_feature_detected!("avx512f") {
+                    return Some(&avx2::KERNEL);
+                }
+            }
+            None
+        });
+        *NATIVE
+    }
+
+    /// Computes the sums of `product`, and adds them to those at `out` if `more`.
+    ///
+    /// # Safety
+    /// At `out`, as many rows and columns as the product has can be written by this call alone, rows `stride` elements
+    /// apart. If `more`, they hold numbers.
+    pub unsafe fn panels(
+        &self,
+        product: &PanelProduct<'_>,
+        out: *mut f32,
+        stride: usize,
+        more: bool,
+    ) {
+        let [rows, columns, depth] = product.size;
+        product.x.check(rows, depth);
+        assert!(product.w.len() >= columns.next_multiple_of(self.columns) * depth);
+        // SAFETY: the processor has the instructions (`native`). All elements of the operands exist, as asserted, and
+        // the rest is as the caller promises.
+        unsafe { (self.panels)(product, out, stride, more) }
+    }
+
+    /// As [`panels`](Self::panels), for columns that are contiguous.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn dots(&self, product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
+        let [rows, columns, depth] = product.size;
+        product.x.check(rows, depth);
+        product.w.check(columns, depth);
+        // SAFETY: as in `panels`.
+        unsafe { (self.dots)(product, out, stride, more) }
+    }
+
+    /// Adds the sums of `product`, whose operands both have contiguous rows, to those at `out`.
+    ///
+    /// # Safety
+    /// As in [`panels`](Self::panels). The sums at `out` hold numbers.
+    pub unsafe fn strips(&self, product: &StripProduct<'_>, out: *mut f32, stride: usize) {
+        let [rows, columns, depth] = product.size;
+        product.x.check(rows, depth);
+        product.w.check(depth, columns);
+        // SAFETY: as in `panels`.
+        unsafe { (self.strips)(product, out, stride) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::__m256;
+
+    use super::{DotProducts, Kernel, PanelProduct, StripProduct, tiles};
+
+    /// Vectors of a panel.
+    const VECTORS: usize = 2;
+
+    pub(super) static KERNEL: Kernel = Kernel { columns: VECTORS * 8, panels, dots, strips };
+
+    pub(super) fn is_native() -> bool {
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
+        // SAFETY: as the caller promises.
+        unsafe { tiles::panels::<__m256, VECTORS>(product, out, stride, more) }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
+        // SAFETY: as the caller promises.
+        unsafe { tiles::dots::<__m256>(product, out, stride, more) }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn strips(product: &StripProduct<'_>, out: *mut f32, stride: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { tiles::strips::<__m256>(product, out, stride) }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+mod tests {
+    use super::*;
+    use crate::exec::cpu::forms::matmul::kernel_operands::Rows;
+
+    /// Small whole numbers, whose sums are exact.
+    fn numbers(len: usize, seed: usize) -> Vec<f32> {
+        (0..len).map(|at| ((at * 7 + seed * 13) % 23) as f32 - 11.0).collect()
+    }
+
+    /// Calls `check` for sizes around those of tiles and vectors, with a gap after each row.
+    fn for_sizes(check: impl Fn(&Kernel, [usize; 3], usize)) {
+        if avx2::is_native() {
+            let kernel = &avx2::KERNEL;
+            for rows in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17] {
+                for columns in [1, 3, 4, 7, 8, 15, 16, 17, 33, 48, 50, 97] {
+                    for depth in [1, 2, 3, 4, 5, 8, 17, 31] {
+                        check(kernel, [rows, columns, depth], (rows + depth) % 3);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks the sums in `out` against those of `w(k, column)`, added to ones if `more`, and the gaps between rows.
+    fn compare(
+        [rows, columns, depth]: [usize; 3],
+        (x, w): (Rows<'_>, impl Fn(usize, usize) -> f32),
+        (out, gap): (&[f32], usize),
+        more: bool,
+    ) {
+        for row in 0..rows {
+            let own = &out[row * (columns + gap)..];
+            for (column, &got) in own.iter().enumerate().take(columns) {
+                let term =
+                    |k: usize| f64::from(x.data[row * x.stride + k]) * f64::from(w(k, column));
+                let want = (0..depth).map(term).sum::<f64>() + f64::from(u8::from(more));
+                let same = f64::from(got) == want || (got.is_nan() && want.is_nan());
+                assert!(same, "{rows} {columns} {depth} [{row}, {column}]: {got} for {want}");
+            }
+            assert!(own[columns..columns + gap].iter().all(|&rest| rest == 1.0));
+        }
+    }
+
+    #[test]
+    fn panels_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let wide = kernel.columns;
+            let x = numbers(rows * (depth + gap), 1);
+            let x = Rows { data: &x, stride: depth + gap };
+            let w = numbers(columns.next_multiple_of(wide) * depth, 2);
+            let at = |k, column| w[column / wide * wide * depth + k * wide + column % wide];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let product = PanelProduct { size, x, w: &w };
+                // SAFETY: `out` has all rows.
+                unsafe { kernel.panels(&product, out.as_mut_ptr(), columns + gap, more) };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn dots_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let x = numbers(rows * (depth + gap), 3);
+            let x = Rows { data: &x, stride: depth + gap };
+            let mut w = numbers(columns * (depth + gap), 4);
+            w[0] = f32::INFINITY;
+            w[depth - 1] = f32::NAN;
+            let at = |k, column| w[column * (depth + gap) + k];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let product = DotProducts { size, x, w: Rows { data: &w, stride: depth + gap } };
+                // SAFETY: `out` has all rows.
+                unsafe { kernel.dots(&product, out.as_mut_ptr(), columns + gap, more) };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn strips_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let x = numbers(rows * (depth + gap), 5);
+            let x = Rows { data: &x, stride: depth + gap };
+            let mut w = numbers(depth * (columns + gap), 6);
+            w[0] = f32::NEG_INFINITY;
+            let at = |k, column| w[k * (columns + gap) + column];
+            let mut out = vec![1.0; rows * (columns + gap)];
+            let product = StripProduct { size, x, w: Rows { data: &w, stride: columns + gap } };
+            // SAFETY: `out` has all rows, and they hold ones.
+            unsafe { kernel.strips(&product, out.as_mut_ptr(), columns + gap) };
+            compare(size, (x, at), (&out, gap), true);
+        });
+    }
+}

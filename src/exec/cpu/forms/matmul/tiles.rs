@@ -1,0 +1,346 @@
+//! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
+
+#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
+
+use super::kernel_operands::{DotProducts, PanelProduct, StripProduct};
+use super::lanes::Lanes;
+
+/// Products of each sum that a loop adds at a time.
+const STEPS: usize = 4;
+
+/// Most rows of a tile of panels: twelve sums fill the registers beside the elements that they take in.
+const HIGH: usize = 6;
+/// Elements of the largest tile of panels.
+const LARGEST: usize = HIGH * 16;
+
+/// As the kernel's `panels`, for panels of `P` vectors.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn panels<L: Lanes, const P: usize>(
+    &PanelProduct { size: [rows, columns, depth], x, w }: &PanelProduct<'_>,
+    out: *mut f32,
+    stride: usize,
+    more: bool,
+) {
+    let wide = P * L::LEN;
+    // Tiles of about equal heights.
+    let tiles = rows.div_ceil(HIGH);
+    let mut apart = [0.0; LARGEST];
+    for (panel, column) in (0..columns).step_by(wide).enumerate() {
+        let width = wide.min(columns - column);
+        let w = w.as_ptr().wrapping_add(panel * wide * depth);
+        let mut row = 0;
+        for at in 0..tiles {
+            let height = (rows - row).div_ceil(tiles - at);
+            let to = out.wrapping_add(row * stride + column);
+            let target = match width == wide {
+                true => Target { to, stride, more },
+                false => Target { to: apart.as_mut_ptr(), stride: wide, more: false },
+            };
+            let x = (x.row(row), x.stride);
+            let operands = [x, (w, wide)];
+            // SAFETY: all elements of the tile exist, as the caller of `panels` promises, and `apart` has as many as the
+            // largest tile.
+            unsafe {
+                match width.div_ceil(L::LEN) {
+                    1 => tile_of::<L, 1>(height, depth, operands, target),
+                    _ => tile_of::<L, P>(height, depth, operands, target),
+                }
+            }
+            if width < wide {
+                for (r, sums) in apart.chunks_exact(wide).enumerate().take(height) {
+                    // SAFETY: the row of the tile has `width` elements, which this call alone writes.
+                    let to = unsafe { std::slice::from_raw_parts_mut(to.add(r * stride), width) };
+                    for (to, sum) in to.iter_mut().zip(sums) {
+                        *to = if more { *to + sum } else { *sum };
+                    }
+                }
+            }
+            row += height;
+        }
+    }
+}
+
+/// The place of a tile's sums.
+#[derive(Clone, Copy)]
+struct Target {
+    to: *mut f32,
+    stride: usize,
+    /// True if the sums are added to those that lie there.
+    more: bool,
+}
+
+/// Computes a tile of `height` rows and `P` vectors.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn tile_of<L: Lanes, const P: usize>(
+    height: usize,
+    depth: usize,
+    operands: [(*const f32, usize); 2],
+    target: Target,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match height {
+            1 => tile::<L, 1, P>(depth, operands, target),
+            2 => tile::<L, 2, P>(depth, operands, target),
+            3 => tile::<L, 3, P>(depth, operands, target),
+            4 => tile::<L, 4, P>(depth, operands, target),
+            5 => tile::<L, 5, P>(depth, operands, target),
+            _ => tile::<L, HIGH, P>(depth, operands, target),
+        }
+    }
+}
+
+/// Computes a tile of `M` rows and `P` vectors, from rows of the left operand and those of a panel.
+///
+/// # Safety
+/// All elements that are read or written exist.
+#[inline(always)]
+unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
+    depth: usize,
+    [(x, x_stride), (mut w, w_stride)]: [(*const f32, usize); 2],
+    Target { to, stride, more }: Target,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        for r in 0..M {
+            L::fetch(to.wrapping_add(r * stride));
+        }
+        let mut sums = [[L::splat(0.0); P]; M];
+        let mut k = 0;
+        while k + STEPS <= depth {
+            sums = add_steps::<L, M, P, STEPS>(sums, [(x.add(k), x_stride), (w, w_stride)]);
+            w = w.wrapping_add(STEPS * w_stride);
+            k += STEPS;
+        }
+        while k < depth {
+            sums = add_steps::<L, M, P, 1>(sums, [(x.add(k), x_stride), (w, w_stride)]);
+            w = w.wrapping_add(w_stride);
+            k += 1;
+        }
+        for r in 0..M {
+            for p in 0..P {
+                let to = to.add(r * stride + p * L::LEN);
+                let sum = if more { L::load(to).add(sums[r][p]) } else { sums[r][p] };
+                sum.store(to);
+            }
+        }
+    }
+}
+
+/// Adds `K` products to each sum of a tile.
+///
+/// # Safety
+/// All elements that are read exist.
+#[inline(always)]
+unsafe fn add_steps<L: Lanes, const M: usize, const P: usize, const K: usize>(
+    mut sums: [[L; P]; M],
+    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
+) -> [[L; P]; M] {
+    for k in 0..K {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut columns = [L::splat(0.0); P];
+            for p in 0..P {
+                columns[p] = L::load(w.add(k * w_stride + p * L::LEN));
+            }
+            for r in 0..M {
+                let x = L::splat(*x.add(r * x_stride + k));
+                for p in 0..P {
+                    sums[r][p] = sums[r][p].add_product(x, columns[p]);
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// As the kernel's `dots`.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn dots<L: Lanes>(
+    &DotProducts { size: [rows, columns, depth], x, w }: &DotProducts<'_>,
+    out: *mut f32,
+    stride: usize,
+    more: bool,
+) {
+    const FEW: usize = 3;
+    const WIDE: usize = 4;
+    for column in (0..columns).step_by(WIDE) {
+        for row in (0..rows).step_by(FEW) {
+            let target = Target { to: out.wrapping_add(row * stride + column), stride, more };
+            let operands = [(x.row(row), x.stride), (w.row(column), w.stride)];
+            // SAFETY: all elements of the tile exist, as the caller of `dots` promises.
+            unsafe {
+                match (rows - row, columns - column) {
+                    (1, 1) => dot_tile::<L, 1, 1>(depth, operands, target),
+                    (1, 2) => dot_tile::<L, 1, 2>(depth, operands, target),
+                    (1, 3) => dot_tile::<L, 1, 3>(depth, operands, target),
+                    (1, _) => dot_tile::<L, 1, WIDE>(depth, operands, target),
+                    (2, 1) => dot_tile::<L, 2, 1>(depth, operands, target),
+                    (2, 2) => dot_tile::<L, 2, 2>(depth, operands, target),
+                    (2, 3) => dot_tile::<L, 2, 3>(depth, operands, target),
+                    (2, _) => dot_tile::<L, 2, WIDE>(depth, operands, target),
+                    (_, 1) => dot_tile::<L, FEW, 1>(depth, operands, target),
+                    (_, 2) => dot_tile::<L, FEW, 2>(depth, operands, target),
+                    (_, 3) => dot_tile::<L, FEW, 3>(depth, operands, target),
+                    _ => dot_tile::<L, FEW, WIDE>(depth, operands, target),
+                }
+            }
+        }
+    }
+}
+
+/// Computes the products of `M` rows and `N` columns.
+///
+/// # Safety
+/// All elements that are read or written exist.
+#[inline(always)]
+unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
+    depth: usize,
+    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
+    Target { to, stride, more }: Target,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut sums = [[L::splat(0.0); N]; M];
+        let whole = depth - depth % L::LEN;
+        let mut k = 0;
+        while k < whole {
+            // Rows stay in registers beside the sums; each element of a column is used at once.
+            let mut elements = [L::splat(0.0); M];
+            for r in 0..M {
+                elements[r] = L::load(x.add(r * x_stride + k));
+            }
+            for c in 0..N {
+                let column = L::load(w.add(c * w_stride + k));
+                for r in 0..M {
+                    sums[r][c] = sums[r][c].add_product(elements[r], column);
+                }
+            }
+            k += L::LEN;
+        }
+        for r in 0..M {
+            for c in 0..N {
+                let mut sum = sums[r][c].sum();
+                for k in whole..depth {
+                    sum += *x.add(r * x_stride + k) * *w.add(c * w_stride + k);
+                }
+                let to = to.add(r * stride + c);
+                *to = if more { *to + sum } else { sum };
+            }
+        }
+    }
+}
+
+/// As the kernel's `strips`.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn strips<L: Lanes>(
+    &StripProduct { size: [rows, columns, depth], x, w }: &StripProduct<'_>,
+    out: *mut f32,
+    stride: usize,
+) {
+    /// Elements of the results that stay in the first-level cache.
+    const RESULTS: usize = 1024;
+    const DEEP: usize = 4;
+    let wide = 2 * L::LEN;
+    let strip = (RESULTS / rows.max(1)).next_multiple_of(wide);
+    for start in (0..columns).step_by(strip) {
+        let end = columns.min(start + strip);
+        let mut k = 0;
+        while k < depth {
+            let deep = if depth - k < DEEP { 1 } else { DEEP };
+            let mut column = start;
+            while column < end {
+                let target = Target { to: out.wrapping_add(column), stride, more: true };
+                let operands = [
+                    (x.row(0).wrapping_add(k), x.stride),
+                    (w.row(k).wrapping_add(column), w.stride),
+                ];
+                let width = end - column;
+                // SAFETY: all elements exist, as the caller of `strips` promises.
+                column += unsafe {
+                    match deep {
+                        DEEP if width >= wide => strip_tile::<L, DEEP, 2>(rows, operands, target),
+                        DEEP if width >= L::LEN => strip_tile::<L, DEEP, 1>(rows, operands, target),
+                        DEEP => strip_rest::<DEEP>(rows, width, operands, target),
+                        _ if width >= L::LEN => strip_tile::<L, 1, 1>(rows, operands, target),
+                        _ => strip_rest::<1>(rows, width, operands, target),
+                    }
+                };
+            }
+            k += deep;
+        }
+    }
+}
+
+/// Adds the products of `K` columns of the rows and `K` rows of `P` vectors. Returns the number of columns done.
+///
+/// # Safety
+/// All elements that are read or written exist.
+#[inline(always)]
+unsafe fn strip_tile<L: Lanes, const K: usize, const P: usize>(
+    rows: usize,
+    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
+    Target { to, stride, .. }: Target,
+) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut columns = [[L::splat(0.0); P]; K];
+        for k in 0..K {
+            for p in 0..P {
+                columns[k][p] = L::load(w.add(k * w_stride + p * L::LEN));
+            }
+        }
+        for r in 0..rows {
+            let mut sums = [L::splat(0.0); P];
+            for p in 0..P {
+                sums[p] = L::load(to.add(r * stride + p * L::LEN));
+            }
+            for k in 0..K {
+                let x = L::splat(*x.add(r * x_stride + k));
+                for p in 0..P {
+                    sums[p] = sums[p].add_product(x, columns[k][p]);
+                }
+            }
+            for p in 0..P {
+                sums[p].store(to.add(r * stride + p * L::LEN));
+            }
+        }
+    }
+    P * L::LEN
+}
+
+/// As [`strip_tile`], for `width` columns, one by one.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn strip_rest<const K: usize>(
+    rows: usize,
+    width: usize,
+    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
+    Target { to, stride, .. }: Target,
+) -> usize {
+    for r in 0..rows {
+        for c in 0..width {
+            for k in 0..K {
+                // SAFETY: as the caller promises.
+                unsafe {
+                    *to.add(r * stride + c) += *x.add(r * x_stride + k) * *w.add(k * w_stride + c);
+                }
+            }
+        }
+    }
+    width
+}
