@@ -99,7 +99,7 @@ impl CpuPool {
         Ok(buffer)
     }
 
-    /// Keeps `buffer` for a later run, and removes the oldest buffers to make room. A vector of the user is kept only
+    /// Stores `buffer` for a later run, and removes the oldest buffers to make room. A vector of the user is stored only
     /// in return for memory that was [handed over](Self::hand_over). Otherwise the vectors would pile up if every run
     /// brings one.
     pub fn give(&self, buffer: Arc<HostBuffer>) {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_the_user_s_own_are_kept_in_return_for_memory_that_was_handed_over() {
+    fn vectors_of_the_user_s_own_are_stored_in_return_for_memory_that_was_handed_over() {
         let pool = CpuPool::default();
         let idle = || pool.counts().idle_bytes;
         let own = |len| Arc::new(HostBuffer::try_from_vec(vec![1u32; len]).unwrap());

@@ -80,7 +80,7 @@ impl<'a> RunValues<'a> {
         C: FromIterator<Arc<HostBuffer>>,
     {
         let made =
-            values.iter().map(|value| self.values[value.index()].as_ref().map(HostBuffer::kept));
+            values.iter().map(|value| self.values[value.index()].as_ref().map(HostBuffer::outliving));
         let made: Option<C> = made.collect();
         made.ok_or_else(|| DeviceError::broken("a result was never computed"))
     }
