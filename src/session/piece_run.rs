@@ -141,7 +141,8 @@ impl PieceRun<'_> {
         let running = Stopwatch::started();
         let residents = all_on_device(&self.residents, &gpu).await?;
         // A result of the GPU may be an upload itself, which then outlives the run.
-        let uploads = self.uploads.iter().map(|buffer| HostBuffer::outliving(buffer) as gpu::HostData);
+        let uploads =
+            self.uploads.iter().map(|buffer| HostBuffer::outliving(buffer) as gpu::HostData);
         let job = gpu::GpuJob {
             plan: Arc::clone(&self.piece.plan),
             kernels,
