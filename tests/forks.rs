@@ -1,4 +1,5 @@
-//! A child process of `fork` has none of its parent's threads: runs that need them fail there, and none waits for ever.
+//! A child process of `fork` has none of its parent's threads: runs that need them fail there, and none waits for ever,
+//! whenever the fork comes.
 //!
 //! Without the test harness, whose threads a child of `fork` would not have either.
 
@@ -13,6 +14,8 @@ fn main() {}
 #[cfg(target_os = "linux")]
 mod linux {
     use std::future::Future;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
     use std::time::{Duration, Instant};
 
     use onetrip::{Device, DeviceError, Error, GpuCommandBatch, Result, Tensor};
@@ -33,6 +36,36 @@ mod linux {
         assert_eq!(in_child(is_done), Some(0), "a small run needs no other thread");
         let again = wait(device.eval(|b| sum(b, 1 << 22))).expect("the parent goes on");
         assert_eq!(again, [(1 << 22) as f32]);
+        forks_at_any_time(&device);
+    }
+
+    /// A fork may come while other threads record, plan, run and read. Its child has their locks as they were.
+    fn forks_at_any_time(device: &Device) {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for elements in [10, 1 << 12, 1 << 21] {
+                let stop = &stop;
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let done =
+                            wait(device.eval(|b| sum(b, elements))).expect("a run beside forks");
+                        assert_eq!(done, [elements as f32]);
+                    }
+                });
+            }
+            let mut random = 1_u64;
+            for round in 0..300 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                thread::sleep(Duration::from_micros(random >> 54));
+                let elements = [10, 1 << 12, 1 << 22][round % 3];
+                let is_right = || match wait(device.eval(|b| sum(b, elements))) {
+                    Ok(sum) => sum == [elements as f32],
+                    refused => is_forked(&refused),
+                };
+                assert_eq!(in_child(is_right), Some(0), "fork {round}, {elements} elements");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     }
 
     fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -70,7 +103,7 @@ mod linux {
                 unsafe { libc::kill(child, libc::SIGKILL) };
                 return None;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         }
     }
 }

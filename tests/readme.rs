@@ -24,14 +24,84 @@ fn the_table_of_operations_is_the_registry() {
 }
 
 fn wanted() -> String {
+    let methods = sources(&source("methods"));
     let mut table =
-        "| operation | family | element types | fused with |\n|---|---|---|---|\n".to_owned();
+        "| operation | arguments | family | element types | fused with |\n|---|---|---|---|---|\n"
+            .to_owned();
     for op in onetrip::registry() {
         let (name, family, dtypes, fusion) = (op.name, op.family, op.dtypes, op.fusion);
-        table +=
-            &format!("| [`{name}`]({PAGE}#method.{name}) | {family} | {dtypes} | {fusion} |\n");
+        let arguments = shown(&arguments(name, &methods));
+        table += &format!(
+            "| [`{name}`]({PAGE}#method.{name}) | {arguments} | {family} | {dtypes} | {fusion} |\n"
+        );
     }
     table
+}
+
+fn source(path: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "src", path].iter().collect()
+}
+
+/// The text of a source, or of all sources in a folder.
+fn sources(path: &Path) -> String {
+    let Ok(entries) = path.read_dir() else {
+        return fs::read_to_string(path).expect("a source");
+    };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths.iter().map(|path| sources(path)).collect()
+}
+
+/// The arguments of an operation. They stand in its method's row or head, or, for a table in `src/ops`, in the
+/// operation's row there and in the macro that makes its methods.
+fn arguments(name: &str, methods: &str) -> String {
+    for (table, macros) in
+        [("elementwise", ""), ("reduce", "reduce"), ("scan", "scan"), ("row", "rows")]
+    {
+        let text = sources(&source(&format!("ops/{table}.rs")));
+        let mut rows = text.lines().filter_map(|line| line.trim().strip_prefix(name));
+        let is_row = |rest: &&str| {
+            rest.strip_prefix(' ').is_some_and(|rest| rest.starts_with(char::is_uppercase))
+        };
+        let Some(row) = rows.find(is_row) else { continue };
+        if table == "elementwise" {
+            return in_parentheses(row).to_owned();
+        }
+        let macros = sources(&source(&format!("methods/{macros}.rs")));
+        let head = macros.split_once("fn $name").expect("a macro of methods").1;
+        let epsilon = if row.contains("(epsilon") { ", epsilon: f32" } else { "" };
+        return in_parentheses(head).replace(" $(, $epsilon: f32)?", epsilon);
+    }
+    let start = format!("fn {name}");
+    let heads = methods.split(&start).skip(1).filter(|head| head.starts_with(['<', '(']));
+    let is_public = |list: &&str| !list.contains("Tensor<") && !list.contains("Batch");
+    heads.map(in_parentheses).find(is_public).expect("a method").to_owned()
+}
+
+/// Tensors by name, parameters with their types.
+fn shown(list: &str) -> String {
+    let mut depth = 0;
+    let parts = list.split(|c| {
+        depth += i32::from("(<[".contains(c)) - i32::from(")>]".contains(c));
+        depth == 0 && matches!(c, ',' | ';')
+    });
+    let parts = parts.map(str::trim).filter(|part| !part.is_empty() && *part != "&self");
+    let texts = parts.map(|part| match part.split_once(": ") {
+        Some((name, ty)) if ty.len() == 1 || ty.starts_with("impl Operand") => format!("`{name}`"),
+        _ => format!("`{part}`"),
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// The text between the first parenthesis and its match.
+fn in_parentheses(text: &str) -> &str {
+    let start = text.find('(').expect("a list of arguments") + 1;
+    let mut depth = 1;
+    let end = text[start..].find(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    });
+    &text[start..start + end.expect("a closed parenthesis")]
 }
 
 #[test]

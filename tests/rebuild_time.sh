@@ -24,7 +24,7 @@ cat >"$folder/src/main.rs" <<'RUST'
 #[tokio::main]
 async fn main() -> onetrip::Result<()> {
     let device = onetrip::Device::auto().await?;
-    let mut batch = onetrip::GpuCommandBatch::new(&device);
+    let batch = onetrip::GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", 3);
     let y = batch.relu(x);
     let program = batch.compile().await?;

@@ -1,28 +1,50 @@
 //! The process: children of `fork`, which have none of its threads, and panics in functions of the user.
+//!
+//! A child has the locks of its parent as they were at the fork. One that another thread held stays locked for ever. So
+//! locks that a child may take are held in a [`Section`] alone. A child that was forked while another thread was in one
+//! gets none.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+/// Sections that this process is in.
+static SECTIONS: AtomicUsize = AtomicUsize::new(0);
+/// True while this process forks: no section begins meanwhile.
+static FORKS: AtomicBool = AtomicBool::new(false);
+/// True if the last fork came while a section was under way.
+static FORKED_INSIDE: AtomicBool = AtomicBool::new(false);
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+/// True in a child that may find locks that nobody unlocks.
+static HAS_DEAD_LOCKS: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_os = "linux")]
 mod forks {
-    use std::sync::Once;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use super::{FORKED_INSIDE, FORKS, HAS_DEAD_LOCKS, IS_CHILD, SECTIONS, SeqCst};
 
-    static IS_CHILD: AtomicBool = AtomicBool::new(false);
+    extern "C" fn before() {
+        FORKS.store(true, SeqCst);
+        FORKED_INSIDE.store(SECTIONS.load(SeqCst) > 0, SeqCst);
+    }
+
+    extern "C" fn in_parent() {
+        FORKS.store(false, SeqCst);
+    }
 
     extern "C" fn in_child() {
-        IS_CHILD.store(true, Ordering::Relaxed);
+        FORKS.store(false, SeqCst);
+        IS_CHILD.store(true, SeqCst);
+        HAS_DEAD_LOCKS.fetch_or(FORKED_INSIDE.load(SeqCst), SeqCst);
     }
 
     pub fn watch() {
-        static ONCE: Once = Once::new();
-        // SAFETY: the handler stores to a static atomic, which is allowed in a child of `fork`; the library takes the
-        // handler back where it is unloaded. A refusal for want of memory leaves the child unmarked.
-        ONCE.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
-    }
-
-    pub fn is_child() -> bool {
-        IS_CHILD.load(Ordering::Relaxed)
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        let (before, parent, child) =
+            (Some(before as _), Some(in_parent as _), Some(in_child as _));
+        // SAFETY: the handlers access static atomics alone, which is allowed in a child of `fork`; the library takes
+        // them back where it is unloaded. A refusal for want of memory leaves the child unmarked.
+        ONCE.call_once(|| _ = unsafe { libc::pthread_atfork(before, parent, child) });
     }
 }
 
@@ -34,10 +56,35 @@ pub(crate) fn watch_forks() {
 
 /// True if this process was forked after [`watch_forks`]: then no thread does work that is handed over.
 pub(crate) fn is_forked_child() -> bool {
-    #[cfg(target_os = "linux")]
-    return forks::is_child();
-    #[cfg(not(target_os = "linux"))]
-    false
+    IS_CHILD.load(SeqCst)
+}
+
+/// The time in which a thread may hold locks that a forked child takes too.
+#[derive(Debug)]
+pub(crate) struct Section(());
+
+impl Section {
+    /// Begins a section; `None` in a child whose locks may be held by threads that it does not have.
+    pub fn begin() -> Option<Self> {
+        loop {
+            SECTIONS.fetch_add(1, SeqCst);
+            let section = Self(());
+            if HAS_DEAD_LOCKS.load(SeqCst) {
+                return None;
+            }
+            if !FORKS.load(SeqCst) {
+                return Some(section);
+            }
+            drop(section);
+            thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        SECTIONS.fetch_sub(1, SeqCst);
+    }
 }
 
 /// The result of `call`, or the message of its panic. After a panic, nothing that it may have left half done must be used.

@@ -261,8 +261,8 @@ impl Probe<'_> {
             Self::Cpu(job, pool) => {
                 let job = job.clone();
                 let running = Stopwatch::started();
-                let run = match cpu::CpuSlot::take_inline(&job.program) {
-                    Some(slot) => slot.run(&job.program, job.data(), pool, &job.timeline)?,
+                let run = match cpu::ActiveRun::begin_inline(&job.program) {
+                    Some(run) => run.run(&job.program, job.data(), pool, &job.timeline)?,
                     None => cpu::run_off_thread(job, pool).await?,
                 };
                 let seconds = running.total().as_secs_f64();

@@ -47,8 +47,8 @@ use crate::exec::janitor;
 /// device among all batches and tasks.
 ///
 /// A child process of `fork` has none of the threads that devices work with, and their drivers do not work there: open one
-/// after `exec`. Runs that need other threads fail with [`DeviceError::Forked`](crate::DeviceError::Forked) there, on
-/// Linux; elsewhere they wait for ever.
+/// after `exec`. On Linux, runs that need other threads fail with [`DeviceError::Forked`](crate::DeviceError::Forked)
+/// there, and all runs if the fork came while the parent ran something. Elsewhere they may wait for ever.
 #[derive(Clone)]
 pub struct Device(Arc<DeviceInner>);
 

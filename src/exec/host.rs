@@ -119,7 +119,7 @@ impl HostBuffer {
     }
 
     /// Returns `buffer`, or a copy of it if its memory is [lent](Self::lent), for a holder that outlives the run.
-    pub fn kept(buffer: &Arc<Self>) -> Arc<Self> {
+    pub fn outliving(buffer: &Arc<Self>) -> Arc<Self> {
         if buffer.is_lent() { Arc::new(Self::clone(buffer)) } else { Arc::clone(buffer) }
     }
 
@@ -294,9 +294,9 @@ mod tests {
         let buffer = Arc::new(lent(DType::F32, bytes).unwrap());
         assert_eq!(buffer.bytes().as_ptr(), bytes.as_ptr());
         assert!(buffer.is_lent() && buffer.capacity() == 0 && !buffer.becomes_vec::<f32>());
-        let kept = HostBuffer::kept(&buffer);
-        assert!(!kept.is_lent() && kept.bytes() == bytes);
-        assert!(Arc::ptr_eq(&HostBuffer::kept(&kept), &kept));
+        let own = HostBuffer::outliving(&buffer);
+        assert!(!own.is_lent() && own.bytes() == bytes);
+        assert!(Arc::ptr_eq(&HostBuffer::outliving(&own), &own));
         let mut written = lent(DType::F32, bytes).unwrap();
         written.bytes_mut().fill(0);
         assert_eq!(data[0], 1.0);

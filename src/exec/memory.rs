@@ -1,8 +1,9 @@
 //! Large memory on the host: fresh vectors in large pages, copies shared among threads.
 
-use std::fmt;
+use std::mem::MaybeUninit;
+use std::{fmt, ptr, slice};
 
-use bytemuck::Zeroable;
+use bytemuck::{NoUninit, Zeroable};
 
 use super::threads;
 use crate::base::units;
@@ -53,16 +54,22 @@ impl fmt::Display for MemoryCounts {
 }
 
 /// Copies `from` to `to`, which has as many elements.
-pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T]) {
+pub(crate) fn copy<T: NoUninit>(from: &[T], to: &mut [T]) {
     if size_of_val(from) < SHARED {
         return to.copy_from_slice(from);
     }
-    threads::copy(from, to, share::<T>());
+    // SAFETY: an initialised element may be seen as one that need not be, and only copies of elements are written.
+    let to = unsafe { &mut *(ptr::from_mut(to) as *mut [MaybeUninit<T>]) };
+    copy_to(from, to);
 }
 
-/// Number of elements that a thread takes at a time.
-fn share<T>() -> usize {
-    SHARE / size_of::<T>().max(1)
+/// Copies `from` to `to`, which has as many elements, in parts that threads share.
+fn copy_to<T: NoUninit>(from: &[T], to: &mut [MaybeUninit<T>]) {
+    assert_eq!(from.len(), to.len(), "the elements of a copy");
+    let (room, bytes) = (to.as_mut_ptr().cast::<MaybeUninit<u8>>(), size_of_val(to));
+    // SAFETY: the memory is that of `to`, which is borrowed for as long, and bytes need no alignment.
+    let to = unsafe { slice::from_raw_parts_mut(room, bytes) };
+    threads::copy(bytemuck::cast_slice(from), to, SHARE);
 }
 
 /// Allocates `len` zeros. No page of a long vector is touched yet, so that the threads that fill it share the page
@@ -124,7 +131,7 @@ fn in_large_pages<T>(mut values: Vec<T>) -> Vec<T> {
 
 /// Copies the elements of `from` to a new vector. A long vector is written once: zeroing it first would take one thread
 /// as long as copying it.
-pub(crate) fn to_vec<T: Copy + Send + Sync>(from: &[T]) -> Vec<T> {
+pub(crate) fn to_vec<T: NoUninit>(from: &[T]) -> Vec<T> {
     if size_of_val(from) < SHARED {
         return from.to_vec();
     }
@@ -133,9 +140,8 @@ pub(crate) fn to_vec<T: Copy + Send + Sync>(from: &[T]) -> Vec<T> {
     if size_of_val(from) >= LARGE_PAGES {
         ask_for_large_pages(room);
     }
-    threads::copy_to(from, room, share::<T>());
-    // SAFETY: the vector has room for `from.len()` elements, and all of them were written. `copy_to` cuts both sides
-    // into slices of the same lengths and returns when each was copied.
+    copy_to(from, room);
+    // SAFETY: the vector has room for `from.len()` elements, and `copy_to` returns when all of them were written.
     unsafe { values.set_len(from.len()) };
     values
 }

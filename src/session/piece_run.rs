@@ -61,7 +61,7 @@ impl PieceRun<'_> {
         let residents: Option<SmallVec<[_; 4]>> = self.residents.iter().map(Handle::host).collect();
         let residents = residents?;
         let program = self.piece.on_cpu();
-        let slot = cpu::CpuSlot::take_inline(program)?;
+        let active = cpu::ActiveRun::begin_inline(program)?;
         let running = Stopwatch::started();
         if let Err(error) = check_room(plan.peak_bytes) {
             return Some(Err(error));
@@ -73,7 +73,7 @@ impl PieceRun<'_> {
             residents: &residents,
             functions: self.functions,
         };
-        let run = computing.of(|| slot.run(program, given, pool, timeline));
+        let run = computing.of(|| active.run(program, given, pool, timeline));
         Some(run.map(|run| self.done(run, &running, stats)))
     }
 
@@ -141,7 +141,8 @@ impl PieceRun<'_> {
         let running = Stopwatch::started();
         let residents = all_on_device(&self.residents, &gpu).await?;
         // A result of the GPU may be an upload itself, which then outlives the run.
-        let uploads = self.uploads.iter().map(|buffer| HostBuffer::kept(buffer) as gpu::HostData);
+        let uploads =
+            self.uploads.iter().map(|buffer| HostBuffer::outliving(buffer) as gpu::HostData);
         let job = gpu::GpuJob {
             plan: Arc::clone(&self.piece.plan),
             kernels,

@@ -1,11 +1,13 @@
 //! One result of a run, wherever it lies.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use crate::base::dtype::Element;
+use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
@@ -47,11 +49,12 @@ impl HostOrGpuResult {
 
     /// The elements in a vector, copied on another thread if they are many.
     pub async fn into_vec<T: Element>(self) -> Vec<T> {
-        let stage = stage!(OFF, "download", elements = self.len());
-        if self.len() * size_of::<T>() < LARGE_RESULT {
-            return stage.of(|| self.to_vec());
+        let elements = self.len();
+        if elements * size_of::<T>() < LARGE_RESULT {
+            return stage!(OFF, "download", elements = elements).of(|| self.to_vec());
         }
-        stage.over(pin!(off_thread(move || self.to_vec()))).await
+        let copied = copied(elements, Box::new(move || Box::new(self.to_vec::<T>()))).await;
+        copied.downcast().map_or_else(|_| unreachable!("`to_vec` makes it"), |values| *values)
     }
 
     /// As [`into_vec`](Self::into_vec), without a copy where the result lies on the host in 32-bit elements, fills most
@@ -108,6 +111,14 @@ impl HostOrGpuResult {
         };
         stage.over(pin!(copying)).await;
     }
+}
+
+type AnyBox = Box<dyn Any + Send>;
+
+/// The result of `copy`, which another thread makes. Boxed, so that the user's crate does not compile the way there.
+fn copied(elements: usize, copy: Box<dyn FnOnce() -> AnyBox + Send>) -> BoxFuture<'static, AnyBox> {
+    let stage = stage!(OFF, "download", elements = elements);
+    Box::pin(async move { stage.over(pin!(off_thread(copy))).await })
 }
 
 /// Lets other tasks of this thread run.

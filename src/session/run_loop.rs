@@ -12,11 +12,12 @@ use super::state::{Chosen, RunState};
 use super::stats::report;
 use super::{RunDone, RunStats};
 use crate::base::clock::{Stopwatch, nanoseconds};
+use crate::base::process::Section;
 use crate::base::sync::Mutex;
 use crate::base::trace::{OFF, Timeline, event, stage};
 use crate::cost::{Placement, Residence, Route, RunOutcome};
 use crate::device::{Counter, PlanChoice, PlanRequest, Prepared};
-use crate::error::{Error, Result, RunError};
+use crate::error::{DeviceError, Error, Result, RunError};
 use crate::exec::budget::{Permit, TooMuch};
 use crate::exec::{HostBuffer, deadline};
 use crate::plan::Explanation;
@@ -126,6 +127,7 @@ impl RunLoop<'_> {
     }
 
     async fn compile_once(&self) -> Result<()> {
+        let _section = section()?;
         let (device, mut stats) = (&self.recorded.device, RunStats::default());
         let choice = self.choice(&mut stats)?;
         self.check_budget(&choice.prepared)?;
@@ -145,6 +147,7 @@ impl RunLoop<'_> {
     /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that
     /// was recorded at other places.
     pub fn explanation(&self) -> Result<Explanation> {
+        let _section = section()?;
         let device = &self.recorded.device;
         let (residents, targets) = (self.locations()?, device.targets());
         let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;
@@ -166,6 +169,14 @@ impl RunLoop<'_> {
     }
 }
 
+/// The time in which a run takes the locks of its device.
+///
+/// # Errors
+/// [`DeviceError::Forked`] in a child whose locks may be held by threads that it does not have.
+fn section() -> Result<Section, DeviceError> {
+    Section::begin().ok_or(DeviceError::Forked)
+}
+
 /// The states of a run.
 impl RunLoop<'_> {
     /// Runs in `order` with other runs that update a resident, with the data that `collect` brings once there is room.
@@ -175,6 +186,7 @@ impl RunLoop<'_> {
         collect: &mut Collect<'_>,
         stats: &mut RunStats,
     ) -> Result<RunDone> {
+        let _section = section()?;
         let counted = self.recorded.device.counted();
         let run = self.run_through(order, collect, stats);
         match deadline::within(self.limit, run).await {

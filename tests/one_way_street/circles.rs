@@ -4,6 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::paths::{Exports, NamedPath, Source};
 
+/// Folders whose root defines the type that all of its files are about, as `batch/mod.rs` does the batch, of which
+/// `batch/run.rs` has methods and the last run.
+const FAMILIES: &[&str] = &[
+    "",
+    "batch",
+    "batch/profile",
+    "batch/program",
+    "calibrate",
+    "codegen/kernel",
+    "device",
+    "error",
+    "exec/cpu/forms/matmul",
+    "exec/gpu/driver",
+    "exec/threads",
+    "ops",
+    "plan",
+    "plan/forms",
+    "plan/forms/reduce",
+];
+
 /// The files of `sources` that are in a circle, each with those of the circle that it names.
 pub fn circles<'a>(sources: &'a [Source], exports: &Exports) -> Vec<(&'a str, BTreeSet<&'a str>)> {
     let names: BTreeMap<&str, BTreeSet<&str>> =
@@ -28,19 +48,24 @@ fn reached<'a>(file: &'a str, names: &BTreeMap<&str, BTreeSet<&'a str>>) -> BTre
     reached
 }
 
-/// The files that define what `source` names, without itself and without its family: the roots of the folders that hold
-/// it, and, if it is a root, the files of its folder. A circle within a family is natural. A root defines what its files
-/// are about, as `batch/mod.rs` does the batch, of which `batch/run.rs` has methods and the last run.
+/// The files that define what `source` names, without itself. What a root only passes on by `pub use` it does not need.
+/// In a folder of [`FAMILIES`], the root may name its files and they the root.
 fn named<'a>(source: &Source, sources: &'a [Source], exports: &Exports) -> BTreeSet<&'a str> {
     let is_of_family = |other: &Source| {
-        source.module.starts_with(&other.module) || other.module.starts_with(&source.module)
+        let (root, file) = if source.module.len() < other.module.len() {
+            (&source.module, &other.module)
+        } else {
+            (&other.module, &source.module)
+        };
+        root == file || file.starts_with(root) && FAMILIES.contains(&&*root.join("/"))
     };
     let holder = |path: &NamedPath| {
-        let target = exports.resolved(&source.absolute(&path.names));
+        let target = exports.target(source, &path.names);
         let holders = sources.iter().filter(|other| target.starts_with(&other.module));
         holders.max_by_key(|other| other.module.len())
     };
-    let holders = source.paths.iter().filter_map(holder);
+    let needed = source.paths.iter().filter(|path| !path.is_export);
+    let holders = needed.filter_map(holder);
     holders.filter(|other| !is_of_family(other)).map(|other| &*other.file).collect()
 }
 
@@ -58,4 +83,18 @@ fn a_circle_through_a_root_is_found() {
     let circle = [("a/one.rs", ["a/two.rs"].into()), ("a/two.rs", ["a/one.rs"].into())];
     assert_eq!(circles(&sources, &exports), circle);
     assert_eq!(circles(&sources[1..], &Exports::of(&sources[1..])), []);
+}
+
+#[test]
+fn a_circle_of_a_root_and_its_file_is_found() {
+    let of = |root: &str| {
+        let sources = [("a/mod.rs", root), ("a/one.rs", "use super::Root; use crate::a::one::x;")];
+        let sources = sources.map(|(file, text)| Source::new(file, text));
+        circles(&sources, &Exports::of(&sources)).len()
+    };
+    assert_eq!(of("mod one; use self::one::One;"), 2);
+    assert_eq!(of("mod one; pub use self::one::One; fn f(x: One) {}"), 2);
+    assert_eq!(of("mod one; fn f() { one::One::new() }"), 2);
+    assert_eq!(of("mod one; pub(crate) use self::one::One;"), 0);
+    assert_eq!(of("mod one; pub(in crate::a::one) struct Root;"), 0);
 }

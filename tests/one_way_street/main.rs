@@ -95,6 +95,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "codegen",
         &[
+            &["dispatch"],
             &["kernel"],
             &["combine", "group_fold", "row_units"],
             &["rows"],
@@ -202,7 +203,7 @@ fn offences(source: &Source, exports: &Exports) -> Vec<String> {
             }
             continue;
         }
-        let target = exports.resolved(&source.absolute(names));
+        let target = exports.target(source, names);
         let offence = match (target.first(), target.get(1)) {
             (Some(room), Some(part)) if room == here[0] => lanes
                 .filter(|_| here[1] != "mod")

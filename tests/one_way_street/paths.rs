@@ -1,6 +1,6 @@
 //! The paths that a source names, and the files that define them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::tokens::{Token, end_of_test_item, is, is_name, tokens};
 
@@ -18,6 +18,8 @@ pub struct NamedPath {
     pub names: Vec<String>,
     /// True for a path of a `use` item.
     pub is_import: bool,
+    /// True for a path of a `pub use` item that the file passes on without using it.
+    pub is_export: bool,
 }
 
 impl Source {
@@ -51,34 +53,46 @@ impl Source {
     }
 }
 
-/// The items that the roots of folders import or re-export, and their origins: both as paths below the crate's root.
-pub struct Exports(HashMap<Vec<String>, Vec<String>>);
+/// The modules, and the items that the roots of folders import or re-export with their origins: all as paths below the
+/// crate's root.
+pub struct Exports {
+    modules: HashSet<Vec<String>>,
+    items: HashMap<Vec<String>, Vec<String>>,
+}
 
 impl Exports {
     pub fn of(sources: &[Source]) -> Self {
-        let mut exports = HashMap::new();
+        let modules = sources.iter().map(|source| source.module.clone()).collect();
+        let mut exports = Self { modules, items: HashMap::new() };
         for root in sources.iter().filter(|source| source.is_root()) {
             for NamedPath { names, .. } in root.paths.iter().filter(|path| path.is_import) {
-                let mut origin = root.absolute(names);
-                let child = [&root.module[..], &names[..1]].concat();
-                if origin.is_empty() && sources.iter().any(|source| source.module == child) {
-                    origin = [&root.module[..], names].concat();
-                }
+                let origin = exports.named(root, names);
                 let item = [&root.module[..], &names[names.len() - 1..]].concat();
-                if !origin.is_empty() && origin != item {
-                    exports.insert(item, origin);
+                // A function may have the name of its module; longer paths lead through the module.
+                if !origin.is_empty() && origin != item && !exports.modules.contains(&item) {
+                    exports.items.insert(item, origin);
                 }
             }
         }
-        Self(exports)
+        exports
     }
 
-    /// The path by which the file that defines `target` knows it.
-    pub fn resolved(&self, target: &[String]) -> Vec<String> {
-        let mut target = target.to_vec();
+    /// The path below the crate's root of what `names` means in `source`; empty for items of other crates.
+    fn named(&self, source: &Source, names: &[String]) -> Vec<String> {
+        let child = [&source.module[..], &names[..1]].concat();
+        if !self.modules.contains(&child) {
+            return source.absolute(names);
+        }
+        [&source.module[..], names].concat()
+    }
+
+    /// The path by which the file that defines it knows what `names` means in `source`.
+    pub fn target(&self, source: &Source, names: &[String]) -> Vec<String> {
+        let mut target = self.named(source, names);
         // A re-export may name another one.
         for _ in 0..8 {
-            let known = (1..=target.len()).find_map(|end| Some((end, self.0.get(&target[..end])?)));
+            let known =
+                (1..=target.len()).find_map(|end| Some((end, self.items.get(&target[..end])?)));
             let Some((end, origin)) = known else { break };
             target = [origin, &target[end..]].concat();
         }
@@ -95,13 +109,22 @@ fn paths(tokens: &[Token]) -> Vec<NamedPath> {
             at += end;
             continue;
         }
+        if is(tokens.get(at), "(") && is(tokens.get(at + 1), "in") {
+            at += 3; // A visibility.
+            continue;
+        }
         let before = if at > 0 { &*tokens[at - 1].text } else { "" };
         let is_path = is(tokens.get(at + 1), "::") && !matches!(before, "::" | ".");
         let is_import = before == "use";
+        let is_export = is_import && at > 1 && matches!(&*tokens[at - 2].text, "pub" | ")");
         if is_name(&tokens[at].text) && (is_path || is_import) {
             let first = found.len();
             at = tree(tokens, at, &mut Vec::new(), &mut found);
-            found[first..].iter_mut().for_each(|path| path.is_import = is_import);
+            for path in &mut found[first..] {
+                let is_last = |token: &&Token| path.names.last() == Some(&token.text);
+                path.is_import = is_import;
+                path.is_export = is_export && tokens.iter().filter(is_last).count() == 1;
+            }
         } else {
             at += 1;
         }
@@ -142,7 +165,7 @@ fn tree(
         }
     }
     let line = tokens[at.min(tokens.len()) - 1].line;
-    found.push(NamedPath { line, names: prefix.clone(), is_import: false });
+    found.push(NamedPath { line, names: prefix.clone(), is_import: false, is_export: false });
     prefix.truncate(depth);
     if is(tokens.get(at), "as") { at + 2 } else { at }
 }

@@ -64,6 +64,10 @@ fn class_loss<T: Kind + Float, I: Index>(
         "cross_entropy" => Some(T::wrap(b.cross_entropy(x, classes, how))),
         "nll_loss" => Some(T::wrap(b.nll_loss(x, classes, how))),
         "accuracy" => Some(f32::wrap(b.accuracy(x, classes, case.number("axis") as isize))),
+        "accuracy_with" => {
+            let (axis, ignore) = (case.number("axis") as isize, case.number("ignore") as i64);
+            Some(f32::wrap(b.accuracy_with(x, classes, axis, ignore)))
+        }
         _ => None,
     }
 }

@@ -43,7 +43,7 @@ def losses():
     family = Family("loss")
 
     def case(name, op, inputs, want, **params):
-        want = stored(want, inputs[0].dtype if op != "accuracy" else np.float32)
+        want = stored(want, np.float32 if op.startswith("accuracy") else inputs[0].dtype)
         finite = np.abs(want[np.isfinite(want)].astype(np.float64))
         limits = {"rtol": 16 * EPS, "atol": 16 * EPS * float(np.max(finite, initial=1.0))}
         if want.dtype == np.float16:
@@ -55,6 +55,7 @@ def losses():
     differences(case)
     accuracies(case)
     weights_of_classes(case)
+    accuracies_without_a_class(case)
     family.write()
 
 
@@ -152,6 +153,27 @@ def accuracies(case):
     columns = np.argmax(x, 0).astype(np.uint32)
     case("accuracy of columns", "accuracy", [x, columns], 1.0, axis=0)
     case("accuracy of nothing", "accuracy", [normal(0, 3), np.zeros(0, np.int32)], np.nan, axis=1)
+
+
+def accuracies_without_a_class(case):
+    own = np.random.default_rng(20261124)
+    op = "accuracy_with"
+
+    def add(name, x, labels, axis, ignore):
+        counted = labels != ignore
+        hits = np.argmax(x, axis) == labels
+        want = np.mean(hits[counted]) if counted.any() else np.nan
+        case(f"{op}, {name}", op, [x, labels], want, axis=axis, ignore=ignore)
+
+    x = own.standard_normal((40, 6)).astype(np.float32)
+    labels = own.integers(0, 6, 40).astype(np.int32)
+    labels[::2] = np.argmax(x, 1)[::2]
+    add("a class", x, labels, -1, 3)
+    add("no class", x, np.where(labels == 3, -100, labels).astype(np.int32), 1, -100)
+    add("none of the indices", x, labels.astype(np.uint32), 1, -100)
+    add("all", x, np.full(40, -100, np.int32), 1, -100)
+    images = own.standard_normal((2, 5, 3, 2)).astype(np.float16)
+    add("images", images, own.integers(0, 5, (2, 3, 2)).astype(np.uint32), 1, 4)
 
 
 def weights_of_classes(case):

@@ -1,6 +1,6 @@
 //! Loops of threads along the elements of a reduction, and the kernel that they make.
 
-use super::{Reduction, Texts};
+use super::reduction::Reduction;
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::lanes::{self, Loaded};
@@ -57,6 +57,20 @@ impl ReduceUnit {
         }
         text
     }
+}
+
+/// The texts that make a kernel of a template.
+pub(super) struct Texts {
+    pub functions: String,
+    /// The body of `element`, which returns a state, a value, or four values.
+    pub element: String,
+    pub unit: ReduceUnit,
+    /// Statements that find where the result's elements begin in every operand.
+    pub bases: String,
+    /// The names of those that `element` is given.
+    pub base_names: Vec<String>,
+    /// The body of `write`.
+    pub write: String,
 }
 
 impl Reduction {

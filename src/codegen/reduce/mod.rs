@@ -1,16 +1,15 @@
 //! Reductions: one dispatch, or two where rows are cut into parts.
 
 mod loops;
+mod reduction;
 mod windows;
 
-use self::loops::ReduceUnit;
+use self::loops::{ReduceUnit, Texts};
+use self::reduction::Reduction;
 use self::windows::WindowKernel;
 use super::Dispatch;
-use super::combine::CombineState;
-use super::kernel::{Kernel, KernelFunction};
-use crate::base::dtype::Ty;
-use crate::expr::Ref;
-use crate::plan::{ReduceAxes, ReduceForm, ReduceLayout, ReduceSchedule, Step, Windows};
+use super::kernel::Kernel;
+use crate::plan::{ReduceForm, ReduceLayout, ReduceSchedule, Windows};
 
 /// Results from which on a thread each combines the parts.
 const MANY_RESULTS: usize = 4096;
@@ -29,45 +28,7 @@ pub(super) fn lower<'a>(form: &ReduceForm, kernel: &dyn Fn() -> Kernel<'a>) -> V
     }
 }
 
-/// A reduction with its dimensions collapsed.
-struct Reduction {
-    schedule: ReduceSchedule,
-    prologue: Ref,
-    state: CombineState,
-    /// The type of the combined value.
-    result: Ty,
-    axes: ReduceAxes,
-}
-
-/// The texts that make a kernel of a template.
-struct Texts {
-    functions: String,
-    /// The body of `element`, which returns a state, a value, or four values.
-    element: String,
-    unit: ReduceUnit,
-    /// Statements that find where the result's elements begin in every operand.
-    bases: String,
-    /// The names of those that `element` is given.
-    base_names: Vec<String>,
-    /// The body of `write`.
-    write: String,
-}
-
 impl Reduction {
-    fn new(form: &ReduceForm, kernel: &Kernel<'_>) -> Self {
-        let step: &Step = kernel.step;
-        let ReduceForm { combine, outer, inner, prologue, schedule, .. } = form;
-        let axes = ReduceAxes::new(outer, inner, *prologue, &step.parts(&kernel.plan.values));
-        let ty = step.expr.ty(*prologue);
-        Self {
-            schedule: *schedule,
-            prologue: *prologue,
-            state: CombineState::new(*combine, ty),
-            result: combine.result(ty),
-            axes,
-        }
-    }
-
     /// Everything in one dispatch.
     fn whole(&self, mut kernel: Kernel<'_>) -> Dispatch {
         if let Some(lanes) = self.schedule.lanes {
@@ -122,48 +83,5 @@ impl Reduction {
         let by_thread = self.axes.outer.len() >= MANY_RESULTS || parts <= FEW_PARTS;
         let layout = if by_thread { ReduceLayout::Thread } else { ReduceLayout::Group };
         self.dispatch(kernel, ReduceSchedule::new(layout, 1), parts, &texts, " (combine)")
-    }
-
-    /// The function that makes the outputs of the combination.
-    fn results(&self, kernel: &mut Kernel<'_>) -> KernelFunction {
-        kernel.function("compute_results", &kernel.output_roots(), Some(self.result))
-    }
-
-    /// Statements that write the outputs from `state`.
-    fn write_results(&self, kernel: &mut Kernel<'_>, results: &KernelFunction) -> String {
-        let (text, outer) = kernel.coordinates("o", "result", &self.axes.outer.dims);
-        let (compute, store) = self.finish(kernel, results, &outer, "state", "");
-        text + &compute + &store
-    }
-
-    /// Statements that compute the outputs at the coordinates `outer` from `state`, in names that end in `suffix`, and
-    /// those that store them.
-    fn finish(
-        &self,
-        kernel: &mut Kernel<'_>,
-        results: &KernelFunction,
-        outer: &[String],
-        state: &str,
-        suffix: &str,
-    ) -> (String, String) {
-        let step = kernel.step;
-        let (mut compute, mut store) = (String::new(), String::new());
-        for (position, &operand) in self.axes.out.iter().enumerate() {
-            let strides = &self.axes.outer.strides[self.axes.main.len() + position];
-            let start = kernel.param(step.operands[operand].view.offset);
-            let at = kernel.index(&start, strides, outer);
-            compute += &format!("let x{operand}{suffix} = {};\n", kernel.load(operand, &at));
-        }
-        let acc = self.state.finish(state);
-        let call = results.call(&acc, |o| format!("x{o}{suffix}"));
-        compute += &format!("let values{suffix} = {call};\n");
-        for (output, result) in results.results.iter().enumerate() {
-            let strides =
-                &self.axes.outer.strides[self.axes.main.len() + self.axes.out.len() + output];
-            let start = kernel.param(step.outputs[output].view.offset);
-            let at = kernel.index(&start, strides, outer);
-            store.push_str(&kernel.store(output, &at, &format!("values{suffix}{result}")));
-        }
-        (compute, store)
     }
 }

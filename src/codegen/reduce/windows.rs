@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::Reduction;
+use super::reduction::Reduction;
 use crate::base::shape::points;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::{holes, indent, shader};

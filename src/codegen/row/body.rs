@@ -1,7 +1,7 @@
 //! The statements of a row kernel: from the kernel's layout to the holes of its template.
 
+use super::share::{Row, Share};
 use super::statistics::{PassFold, RowPass, Statistics, passes};
-use super::{Row, Share};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;

@@ -1,7 +1,7 @@
 //! Sorts by digits of the keys, the least first (LSD radix sort): for each digit, tiles count theirs, the counts
 //! are summed up, and each element moves to its place among those of its digit.
 
-use super::Sort;
+use super::keys::Sort;
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::template::{fill, holes, indent, shader};

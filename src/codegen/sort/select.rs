@@ -1,7 +1,7 @@
 //! The first few of each row's order: a workgroup walks along a row, or a part of it, and sorts only what beats the
 //! last of those that it holds.
 
-use super::{Sort, bitonic};
+use super::keys::{Sort, bitonic};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::template::{holes, shader};

@@ -37,22 +37,22 @@ impl CpuJob {
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
 /// A run that is under way on the cores, and counts until it is dropped.
-pub(crate) struct CpuSlot(());
+pub(crate) struct ActiveRun(());
 
-impl CpuSlot {
+impl ActiveRun {
     /// Begins a run. The second value is the number of other runs.
-    fn take() -> (Self, usize) {
+    fn begin() -> (Self, usize) {
         (Self(()), UNDER_WAY.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Begins a run on the thread that awaits it, if `program` is short and few others run, or if this thread only waits.
-    pub fn take_inline(program: &CpuProgram) -> Option<Self> {
+    pub fn begin_inline(program: &CpuProgram) -> Option<Self> {
         let waits = waits_here();
         if !waits && !program.is_short() {
             return None;
         }
-        let (slot, others) = Self::take();
-        (waits || leave_cores(others)).then_some(slot)
+        let (run, others) = Self::begin();
+        (waits || leave_cores(others)).then_some(run)
     }
 
     pub fn run(
@@ -66,7 +66,7 @@ impl CpuSlot {
     }
 }
 
-impl Drop for CpuSlot {
+impl Drop for ActiveRun {
     fn drop(&mut self) {
         UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     }
@@ -84,12 +84,12 @@ fn leave_cores(others: usize) -> bool {
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled)
 /// after the future was dropped.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
-    let (slot, _) = CpuSlot::take();
+    let (active, _) = ActiveRun::begin();
     let pool = Arc::clone(pool);
     let awaited = Arc::new(());
     let future = Arc::downgrade(&awaited);
     let work = move || {
-        let _slot = slot;
+        let _active = active;
         let wanted = || future.strong_count() > 0;
         let done = run(&job.program, job.data(), &pool, &job.timeline, &wanted);
         drop(job.permit);

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use crate::base::dtype::{DType, Element};
+use crate::base::process::Section;
 use crate::base::sync::{Arc, Mutex};
 use crate::error::DeviceError;
 use crate::exec::janitor::Sweep;
@@ -51,10 +52,16 @@ fn class(capacity: usize) -> usize {
 }
 
 impl CpuPool {
+    /// The result of `work` on the locked state; `None` in a forked child that cannot lock it.
+    fn locked<R>(&self, work: impl FnOnce(&mut PoolState) -> R) -> Option<R> {
+        let _section = Section::begin()?;
+        Some(work(&mut self.0.lock()))
+    }
+
     /// Lets `choose` remove buffers, and frees them after the lock is released, since freeing takes long.
     fn free_chosen(&self, choose: impl FnOnce(&mut PoolState, &mut Freed)) {
         let mut freed = Freed::new();
-        choose(&mut self.0.lock(), &mut freed);
+        self.locked(|state| choose(state, &mut freed));
     }
 
     /// Takes memory for at least `words` words, and for at most four times as many.
@@ -62,12 +69,13 @@ impl CpuPool {
         if words == 0 {
             return None;
         }
-        let mut state = self.0.lock();
-        let taken = state.idle(words);
-        state.counts.hits += u64::from(taken.is_some());
-        state.counts.misses += u64::from(taken.is_none());
-        drop(state);
-        taken.and_then(|buffer| Arc::try_unwrap(buffer).ok()).map(HostBuffer::into_words)
+        let taken = self.locked(|state| {
+            let taken = state.idle(words);
+            state.counts.hits += u64::from(taken.is_some());
+            state.counts.misses += u64::from(taken.is_none());
+            taken
+        });
+        taken.flatten().and_then(|buffer| Arc::try_unwrap(buffer).ok()).map(HostBuffer::into_words)
     }
 
     /// Returns a buffer of `len` elements of type `dtype`, and whether its memory was used before. The elements are
@@ -99,7 +107,7 @@ impl CpuPool {
         Ok(buffer)
     }
 
-    /// Keeps `buffer` for a later run, and removes the oldest buffers to make room. A vector of the user is kept only
+    /// Stores `buffer` for a later run, and removes the oldest buffers to make room. A vector of the user is stored only
     /// in return for memory that was [handed over](Self::hand_over). Otherwise the vectors would pile up if every run
     /// brings one.
     pub fn give(&self, buffer: Arc<HostBuffer>) {
@@ -123,27 +131,29 @@ impl CpuPool {
     /// # Errors
     /// `buffer` itself, if somebody else holds it.
     pub fn hand_over(&self, buffer: Arc<HostBuffer>) -> Result<HostBuffer, Arc<HostBuffer>> {
-        let mut state = self.0.lock();
-        let class = class(buffer.capacity());
-        let entries = state.classes.get(class);
-        let own =
-            entries.and_then(|all| all.iter().rposition(|it| Arc::ptr_eq(&it.buffer, &buffer)));
-        if let Some(at) = own.filter(|_| Arc::strong_count(&buffer) == 2) {
-            state.remove(class, at);
-            state.handed_over[class] += 1;
-        }
-        drop(state);
+        self.locked(|state| {
+            let class = class(buffer.capacity());
+            let entries = state.classes.get(class);
+            let own =
+                entries.and_then(|all| all.iter().rposition(|it| Arc::ptr_eq(&it.buffer, &buffer)));
+            if let Some(at) = own.filter(|_| Arc::strong_count(&buffer) == 2) {
+                state.remove(class, at);
+                state.handed_over[class] += 1;
+            }
+        });
         Arc::try_unwrap(buffer)
     }
 
     /// The counters of the pool. Live bytes belong to results that somebody holds. The pool does not know the buffers
     /// that runs write to while they run.
     pub fn counts(&self) -> MemoryCounts {
-        let state = self.0.lock();
-        let entries = state.classes.iter().flatten();
-        let live = entries.filter(|entry| Arc::strong_count(&entry.buffer) > 1);
-        let live_bytes = live.map(|entry| 4 * entry.capacity as u64).sum();
-        MemoryCounts { live_bytes, idle_bytes: state.bytes as u64 - live_bytes, ..state.counts }
+        let counts = self.locked(|state| {
+            let entries = state.classes.iter().flatten();
+            let live = entries.filter(|entry| Arc::strong_count(&entry.buffer) > 1);
+            let live_bytes = live.map(|entry| 4 * entry.capacity as u64).sum();
+            MemoryCounts { live_bytes, idle_bytes: state.bytes as u64 - live_bytes, ..state.counts }
+        });
+        counts.unwrap_or_default()
     }
 
     pub fn trim(&self) {
@@ -281,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_the_user_s_own_are_kept_in_return_for_memory_that_was_handed_over() {
+    fn vectors_of_the_user_s_own_are_stored_in_return_for_memory_that_was_handed_over() {
         let pool = CpuPool::default();
         let idle = || pool.counts().idle_bytes;
         let own = |len| Arc::new(HostBuffer::try_from_vec(vec![1u32; len]).unwrap());

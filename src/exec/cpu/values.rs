@@ -79,8 +79,9 @@ impl<'a> RunValues<'a> {
     where
         C: FromIterator<Arc<HostBuffer>>,
     {
-        let made =
-            values.iter().map(|value| self.values[value.index()].as_ref().map(HostBuffer::kept));
+        let made = values
+            .iter()
+            .map(|value| self.values[value.index()].as_ref().map(HostBuffer::outliving));
         let made: Option<C> = made.collect();
         made.ok_or_else(|| DeviceError::broken("a result was never computed"))
     }

@@ -48,20 +48,16 @@ pub(crate) fn for_each<T: Send, S>(
     });
 }
 
-/// Copies `from` to `to`, which is as long, in shared parts of `part` elements.
-pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], part: usize) {
+/// Copies `from` to `to`, which is as long, in shared parts of `part` bytes. Bytes of any elements, so that this is
+/// compiled once, and not in the user's crate.
+pub(crate) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>], part: usize) {
     let parts = to.chunks_mut(part).zip(from.chunks(part));
-    for_each(parts.collect(), || (), |(), (to, from)| to.copy_from_slice(from));
+    for_each(parts.collect(), || (), |(), (to, from)| _ = to.write_copy_of_slice(from));
 }
 
 pub(crate) fn fill(to: &mut [u32], word: u32) {
     const PART: usize = 1 << 18;
     for_each(to.chunks_mut(PART).collect(), || (), |(), part| part.fill(word));
-}
-
-pub(crate) fn copy_to<T: Copy + Send + Sync>(from: &[T], to: &mut [MaybeUninit<T>], part: usize) {
-    let parts = to.chunks_mut(part).zip(from.chunks(part));
-    for_each(parts.collect(), || (), |(), (to, from)| _ = to.write_copy_of_slice(from));
 }
 
 /// Returns the results of `work` for each item, in order. The items are shared out as by [`for_each`], over threads

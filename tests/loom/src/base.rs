@@ -2,6 +2,8 @@
 
 #[path = "../../../src/base/dtype.rs"]
 pub mod dtype;
+#[path = "../../../src/base/process.rs"]
+pub mod process;
 #[path = "sync.rs"]
 pub mod sync;
 #[path = "../../../src/base/units.rs"]

@@ -23,10 +23,6 @@ fn spawn(work: impl FnOnce() + 'static) {
     loom::thread::spawn(work);
 }
 
-pub fn copy<T: Copy>(from: &[T], to: &mut [T], _: usize) {
-    to.copy_from_slice(from);
-}
-
-pub fn copy_to<T: Copy>(from: &[T], to: &mut [MaybeUninit<T>], _: usize) {
+pub fn copy(from: &[u8], to: &mut [MaybeUninit<u8>], _: usize) {
     to.write_copy_of_slice(from);
 }

@@ -25,21 +25,21 @@ thread_local! {
 }
 
 impl RegisterBank {
-    /// Most banks that a thread keeps.
+    /// Most idle banks of a thread.
     const IDLE: usize = 3;
-    /// Most registers of a bank that is kept.
+    /// Most registers of an idle bank.
     const SIZE: usize = 64;
 
     /// Returns at least `count` registers, of any content.
     fn of(count: usize) -> Self {
         // A thread that ends has no idle banks.
-        let kept = IDLE_BANKS.try_with(|kept| {
-            let mut banks = kept.take();
+        let idle = IDLE_BANKS.try_with(|idle| {
+            let mut banks = idle.take();
             let bank = banks.pop();
-            kept.set(banks);
+            idle.set(banks);
             bank
         });
-        let mut registers = kept.ok().flatten().unwrap_or_default();
+        let mut registers = idle.ok().flatten().unwrap_or_default();
         if registers.len() < count {
             registers.resize(count, Register::zeroed());
         }
@@ -53,13 +53,13 @@ impl Drop for RegisterBank {
         if registers.len() > Self::SIZE {
             return;
         }
-        // A thread that ends keeps no bank.
-        let _ = IDLE_BANKS.try_with(|kept| {
-            let mut banks = kept.take();
+        // A thread that ends has no idle banks.
+        let _ = IDLE_BANKS.try_with(|idle| {
+            let mut banks = idle.take();
             if banks.len() < Self::IDLE {
                 banks.push(registers);
             }
-            kept.set(banks);
+            idle.set(banks);
         });
     }
 }

@@ -1,9 +1,43 @@
 //! The cells of recurrent layers: one step of each.
 
-use super::{CellState, CellWeights};
 use crate::base::dtype::Float;
-use crate::batch::{BufferId, GpuCommandBatch, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor};
 use crate::record::Refusal;
+
+/// The weights of one cell, as PyTorch stores them: G gates of width H one below the other, for inputs of width I. An
+/// LSTM has the gates i, f, g, o, a GRU r, z, n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellWeights<T: Float> {
+    /// `[G·H, I]`, PyTorch's `weight_ih`.
+    pub input: BufferId<T>,
+    /// `[G·H, H]`, PyTorch's `weight_hh`.
+    pub hidden: BufferId<T>,
+    /// `[G·H]` each, PyTorch's `bias_ih` and `bias_hh`.
+    pub bias: Option<[BufferId<T>; 2]>,
+}
+
+impl<T: Float> CellWeights<T> {
+    /// Weights without biases: tensors, ids or borrowed residents.
+    #[track_caller]
+    pub fn new(batch: &GpuCommandBatch, input: impl Operand<T>, hidden: impl Operand<T>) -> Self {
+        let [input, hidden] =
+            [batch.option("CellWeights::new", input), batch.option("CellWeights::new", hidden)];
+        Self { input, hidden, bias: None }
+    }
+
+    /// These with the biases of inputs and of the hidden state.
+    #[must_use]
+    #[track_caller]
+    pub fn with_bias(self, batch: &GpuCommandBatch, bias: [impl Operand<T>; 2]) -> Self {
+        let [input, hidden] = bias;
+        let name = "CellWeights::with_bias";
+        let bias = [batch.option(name, input), batch.option(name, hidden)];
+        Self { bias: Some(bias), ..self }
+    }
+}
+
+/// The state of a cell from step to step; that of a GRU is twice the same.
+pub(super) type CellState<'b, T> = [Tensor<'b, T>; 2];
 
 /// The weights of a cell as tensors.
 #[derive(Clone, Copy)]

@@ -2,7 +2,8 @@
 
 mod cell;
 
-use self::cell::{CellKind, CellTensors};
+pub use self::cell::CellWeights;
+use self::cell::{CellKind, CellState, CellTensors};
 use crate::base::dtype::{Element, Float};
 use crate::batch::{
     BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor, TensorResult,
@@ -13,38 +14,6 @@ use crate::record::Refusal;
 
 /// The longest sequence: each of its steps is recorded.
 const LONGEST: usize = 1 << 20;
-
-/// The weights of one cell, as PyTorch stores them: G gates of width H one below the other, for inputs of width I. An
-/// LSTM has the gates i, f, g, o, a GRU r, z, n.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CellWeights<T: Float> {
-    /// `[G·H, I]`, PyTorch's `weight_ih`.
-    pub input: BufferId<T>,
-    /// `[G·H, H]`, PyTorch's `weight_hh`.
-    pub hidden: BufferId<T>,
-    /// `[G·H]` each, PyTorch's `bias_ih` and `bias_hh`.
-    pub bias: Option<[BufferId<T>; 2]>,
-}
-
-impl<T: Float> CellWeights<T> {
-    /// Weights without biases: tensors, ids or borrowed residents.
-    #[track_caller]
-    pub fn new(batch: &GpuCommandBatch, input: impl Operand<T>, hidden: impl Operand<T>) -> Self {
-        let [input, hidden] =
-            [batch.option("CellWeights::new", input), batch.option("CellWeights::new", hidden)];
-        Self { input, hidden, bias: None }
-    }
-
-    /// These with the biases of inputs and of the hidden state.
-    #[must_use]
-    #[track_caller]
-    pub fn with_bias(self, batch: &GpuCommandBatch, bias: [impl Operand<T>; 2]) -> Self {
-        let [input, hidden] = bias;
-        let name = "CellWeights::with_bias";
-        let bias = [batch.option(name, input), batch.option(name, hidden)];
-        Self { bias: Some(bias), ..self }
-    }
-}
 
 /// The options of a walk over a sequence. The default is PyTorch's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,9 +56,6 @@ impl<T: Float> LstmState<T> {
         [b.operand(self.h), b.operand(self.c)]
     }
 }
-
-/// The state of a cell from step to step; that of a GRU is twice the same.
-type CellState<'b, T> = [Tensor<'b, T>; 2];
 
 operations! {
     /// Recurrent layers. A sequence is unrolled: all inputs go through one product, then each step is a product and an

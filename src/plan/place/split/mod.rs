@@ -1,100 +1,15 @@
 //! The pass *split*: a graph in up to four parts, of which one runs on the GPU in one trip.
 
+mod parts;
 mod phases;
 mod steps;
 
-use std::fmt;
-
+pub(crate) use self::parts::{PartValue, Phase, SideTargets, Split, SplitPart, Supply};
 pub(crate) use self::steps::{PartOf, Steps};
 use crate::cost::Residence;
 use crate::error::PlanError;
 use crate::graph::Graph;
-use crate::plan::step::total;
-use crate::plan::{Plan, Target};
-
-/// A graph in parts that hand values to each other.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Split {
-    /// In an order in which they can run, at most one of each phase.
-    pub parts: Vec<SplitPart>,
-    /// The makers of the whole graph's outputs, in their order.
-    pub downloads: Vec<PartValue>,
-    /// The makers of the values that it keeps.
-    pub keeps: Vec<PartValue>,
-    /// Predicted seconds of a whole run.
-    pub seconds: f64,
-}
-
-impl Split {
-    /// Bytes that a run of all parts holds until it is done.
-    pub fn held_bytes(&self) -> u64 {
-        total(self.parts.iter().map(|part| part.plan.held_bytes))
-    }
-}
-
-/// One part with its plan.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SplitPart {
-    pub phase: Phase,
-    pub plan: Plan,
-    /// The sources of the plan's uploads, by position.
-    pub uploads: Vec<Supply>,
-    /// The whole graph's residents that the plan's are, by position.
-    pub residents: Vec<u32>,
-}
-
-/// When a part runs. Two that do not wait for each other run at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// The part on the host, before the GPU.
-    Before,
-    /// The part on the GPU.
-    Gpu,
-    /// The part on the host, at the same time as the GPU.
-    Beside,
-    /// The part on the host, after the others.
-    After,
-}
-
-impl Phase {
-    const ALL: [Self; 4] = [Self::Before, Self::Gpu, Self::Beside, Self::After];
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Before => "before the gpu",
-            Self::Gpu => "on the gpu",
-            Self::Beside => "beside the gpu",
-            Self::After => "after the gpu",
-        })
-    }
-}
-
-/// The source of an upload of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Supply {
-    /// The whole graph's upload of this position.
-    Upload(u32),
-    /// A value that another part made.
-    Part(PartValue),
-}
-
-/// A value that a part makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartValue {
-    /// The part, by position in [`Split::parts`].
-    pub part: usize,
-    /// The value, by position among the downloads or keeps of that part.
-    pub at: usize,
-}
-
-/// Both sides of a device.
-#[derive(Clone, Copy)]
-pub(crate) struct SideTargets<'a> {
-    pub cpu: &'a Target,
-    pub gpu: &'a Target,
-}
+use crate::plan::Plan;
 
 /// Splits `graph`, of which `whole` is the plan for the GPU, if some of it is better done on either side. `residents`
 /// says where the data of each lies.
@@ -115,13 +30,4 @@ pub(crate) fn split(
         return Ok(None);
     }
     phases.split(graph, &steps).transpose()
-}
-
-/// The predicted seconds of a run in these parts.
-fn seconds(parts: &[SplitPart]) -> f64 {
-    let of = |phase: Phase| {
-        let found = parts.iter().find(|part| part.phase == phase);
-        found.map_or(0.0, |part| part.plan.seconds)
-    };
-    of(Phase::Before) + of(Phase::Gpu).max(of(Phase::Beside)) + of(Phase::After)
 }

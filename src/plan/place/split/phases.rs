@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use super::parts::{PartValue, Phase, Split, SplitPart, Supply, seconds};
 use super::steps::Steps;
-use super::{PartValue, Phase, Split, SplitPart, Supply, seconds};
 use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::graph::{Graph, GraphPart, NodeId, PartUpload};

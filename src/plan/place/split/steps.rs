@@ -1,6 +1,6 @@
 //! The steps of a plan as a problem of assignment: what each takes on either side, and what moving a value takes.
 
-use super::{PartValue, Phase, SideTargets, Split, SplitPart, Supply};
+use super::parts::{PartValue, Phase, SideTargets, Split, SplitPart, Supply};
 use crate::cost::{Backend, Residence};
 use crate::plan::place::assign::{Costs, Flow, FlowOrigin, Problem};
 use crate::plan::step_parts::ValueId;
