@@ -4,7 +4,8 @@
 //! A [`GpuCommandBatch`] records operations on typed [`Tensor`]s; nothing runs. On
 //! [`execute`](GpuCommandBatch::execute) a planner fuses the operations into few kernels and chooses the host's cores
 //! or the GPU by predicted time. It shares buffers between values that never live at once, and runs it all.
-//! Intermediate values stay on the device.
+//! Intermediate values stay on the device. There are two exceptions: large uploads go in waves, and a graph that is
+//! split over both sides hands values from one to the other.
 //!
 //! ```
 //! # pollster::block_on(async {

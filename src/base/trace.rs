@@ -175,7 +175,7 @@ impl StageSpan {
     }
 }
 
-/// `work`, told to who listens here, as part of the span that is entered here, on whatever thread it will be done.
+/// Carries the caller's tracing subscriber and span to the thread that runs `work`.
 pub(crate) fn from_here<R>(work: impl FnOnce() -> R) -> impl FnOnce() -> R {
     #[cfg(feature = "tracing")]
     let (listener, span) =

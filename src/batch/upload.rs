@@ -20,8 +20,8 @@ use crate::record::{Recorder, UntypedId};
 /// Uploads and inputs. The batch owns the data of uploads until it is dropped. A run on the host's cores reads it in
 /// place. Each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
 ///
-/// Uploading a slice copies it into the batch. A vector passed by value and [`upload_with`](Self::upload_with) copy
-/// nothing.
+/// Uploading a slice copies it into the batch. A vector of 32-bit elements that is passed by value is not copied, and
+/// [`upload_with`](Self::upload_with) copies nothing.
 impl GpuCommandBatch {
     /// A vector of [`data`](UploadData): of a slice, an array or a vector. [`write`](Self::write) replaces it between
     /// runs.
@@ -31,7 +31,7 @@ impl GpuCommandBatch {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, 2.0]); // Copied.
-    /// let y = batch.upload(vec![3.0_f32, 4.0]); // Not copied.
+    /// let y = batch.upload(vec![3.0_f32, 4.0]); // Not copied: 32-bit elements.
     /// let sum = x + y;
     /// batch.execute().await?;
     /// assert_eq!(batch.read(sum).await?, [4.0, 6.0]);

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::base::dtype::Element;
 
-/// The elements of an upload: a slice, an array or a vector. All are copied, but a vector by value.
+/// The elements of an upload: a slice, an array or a vector. All are copied, except a vector of
+/// 32-bit elements by value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data to upload",
     note = "a borrowed slice, array or vector of elements is, such as `&data`, and a vector by value",

@@ -1,4 +1,4 @@
-//! The kernels of matrix products on a GPU: how fast each is, and on how many cores.
+//! The scalar kernels of matrix products on a GPU: how fast each is, and on how many cores.
 
 use super::Deadline;
 use super::graphs::{self, Piece};
@@ -30,7 +30,7 @@ impl<'a> Gauge<'a> {
         self.known.iter().filter_map(|tile| self.plan(tile, 1, 1, tile.bk * 8))
     }
 
-    /// The number of cores, and the rates of all tiles. If time runs out, no rate is returned: measured rates are not to
+    /// The number of cores, and the rates of all scalar tiles. If time runs out, no rate is returned: measured rates are not to
     /// be compared with typical ones.
     pub async fn measure(
         &self,

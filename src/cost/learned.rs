@@ -5,7 +5,7 @@ use std::fmt;
 use super::trial::Trial;
 use crate::cost::Route;
 
-/// The decided trials of single graphs: which route was fastest where predictions were near a tie. Plain data,
+/// The trials of single graphs, begun or decided: which route was fastest where predictions were near a tie. Plain data,
 /// part of a [`DeviceProfile`](crate::cost::DeviceProfile): the same profile always gives a graph the same plan. A profile holds
 /// the trials of at most 512 graphs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct Tried {
 pub(crate) const MOST_TRIALS: usize = 512;
 
 impl Learned {
-    /// True if no trial was decided.
+    /// True if no trial has begun.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.trials.is_empty()

@@ -20,7 +20,7 @@ pub(crate) const REFERENCE_DISPATCH: f64 = 4e-6;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct DeviceProfile {
-    /// True if the figures were measured, or given by hand, rather than typical ones.
+    /// True if the figures were measured, rather than typical ones. A profile given by hand keeps its own value.
     pub measured: bool,
     /// The host's cores.
     pub cpu: SideProfile,
@@ -28,7 +28,7 @@ pub struct DeviceProfile {
     pub gpu: SideProfile,
     /// Cores of the GPU that work on tiles of a matrix product at the same time.
     pub cores: u32,
-    /// Rates of the kernels of matrix products on the GPU. For kernels that are not among them, those of a large card
+    /// Rates of the kernels of matrix products on the GPU. Calibration measures scalar tiles alone. For kernels that are not among them, those of a large card
     /// stand in.
     pub tiles: Vec<TileRate>,
     /// The trials of single graphs: the faster route of each whose predictions are near a tie.

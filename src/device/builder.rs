@@ -72,8 +72,8 @@ impl DeviceBuilder {
     /// faster, as [`Placement::Auto`] describes. Trials begin once the profile was measured or given by hand. The results
     /// of the first runs may differ from later ones by as much as the sides differ: within tolerances.
     ///
-    /// Runs that compile kernels, allocate memory or run beside others do not count. Decided trials are part of the
-    /// profile, are kept on disk with it, and are [forgotten](Device::forget_learned) on demand. The trials of a profile
+    /// Runs that compile kernels, allocate memory or run beside others do not count. Trials are part of the
+    /// profile once they have begun, are kept on disk with it, and are [forgotten](Device::forget_learned) on demand. The trials of a profile
     /// that is [given](Self::with_profile) still hold.
     pub fn without_learning(self) -> Self {
         Self { learns_nothing: true, ..self }

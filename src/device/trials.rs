@@ -21,7 +21,7 @@ pub(crate) struct SharedTrial {
     /// without the lock.
     usual: AtomicU8,
     is_open: AtomicBool,
-    /// [`Trial::slow`].
+    /// The nanoseconds from which a run is slow: [`Trial::slow`].
     slow: AtomicU64,
     slow_runs: AtomicU32,
 }

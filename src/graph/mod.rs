@@ -1,4 +1,4 @@
-//! The recorded program: nodes in the order in which they were recorded, which is an order of
+//! The recorded graph: nodes in the order in which they were recorded, which is an order of
 //! dependency.
 
 mod cut;
@@ -33,7 +33,7 @@ pub(crate) struct Node {
     pub place: &'static Location<'static>,
 }
 
-/// A recorded program: plain data.
+/// A recorded graph: plain data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
     nodes: SlotMap<NodeId, Node>,

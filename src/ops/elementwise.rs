@@ -4,7 +4,7 @@ use crate::base::dtype::DType;
 use crate::expr::E;
 
 /// Hands the table of elementwise operations to the macro `$use`, which expands each row as it needs: here to the
-/// definition, in [`crate::batch`] the method.
+/// definition, in [`crate::methods`] the method.
 ///
 /// A row is: documentation; name, variant and bound on the element type `T`; arguments, then
 /// parameters; the result's type; the error allowed against the `f64` reference in units in the

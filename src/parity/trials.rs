@@ -46,7 +46,7 @@ fn choice(device: &Device, batch: &GpuCommandBatch) -> PlanChoice {
     device.prepare(&wanted(&batch.recorded())).expect("a plan").0
 }
 
-/// As if a run alone had taken so many milliseconds on its route: so many that four runs of a route are enough.
+/// Records a run as if it alone had taken so many milliseconds on its route: so many that four runs of a route are enough.
 fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Route) -> u64) -> Route {
     let choice = choice(device, batch);
     let previewed =
@@ -286,7 +286,7 @@ fn is_softmax(y: &[f32]) -> bool {
     y.chunks(64).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5)
 }
 
-/// Runs a batch recorded anew. Where it went.
+/// Runs a batch recorded anew, and returns the side that it ran on.
 async fn executed(device: &Device) -> Option<Backend> {
     let (batch, y) = softmax(device, 64);
     batch.execute().await.unwrap();

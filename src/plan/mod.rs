@@ -1,7 +1,7 @@
 //! From a graph to a [`Plan`]: which kernels run, in which order, in which memory.
 //!
 //! - [`passes`]: from a recorded graph to steps.
-//! - [`forms`]: the kernel forms, one file a form.
+//! - [`forms`]: the kernel forms, one file or folder a form.
 //! - [`mod@schedule`]: the order of the steps, the memory of their values, the waves of their uploads.
 //! - [`pipeline`]: all of these, from a graph to a plan.
 //! - [`mod@place`]: one plan a side, and the choice among them.
@@ -109,10 +109,10 @@ pub(crate) struct Value {
 /// The memory of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
-    /// The batch's upload `input`. On a GPU it is copied to the buffer `slot` at the start of a run;
+    /// The plan's upload `input`. On a GPU it is copied to the buffer `slot` at the start of a run;
     /// on the CPU it is read where it lies.
     Upload { input: u32, slot: Option<usize> },
-    /// The batch's bound resident of this position.
+    /// The plan's bound resident of this position.
     Resident(u32),
     /// A buffer of the run.
     Slot(usize),

@@ -17,7 +17,7 @@ use crate::residents::KeptValues;
 pub(crate) struct RunDone {
     pub prepared: Arc<Prepared>,
     pub results: RunResults,
-    /// In the order of the graph's keeps. Residents hold the values already; slice updates are empty here.
+    /// In the order of the graph's keeps. After *commit*, residents hold the values; slice updates are empty here.
     pub kept: KeptValues,
 }
 

@@ -11,7 +11,7 @@ use crate::codegen::kernel::lanes::LANES;
 use crate::codegen::kernel::template::{holes, shader};
 use crate::plan::Tile;
 
-/// Threads that run in step.
+/// Threads that run in step; this is no wave of submissions.
 const WAVE: usize = 32;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Dispatch {

@@ -109,8 +109,8 @@ impl RowBody<'_> {
     }
 
     /// Statements that find the greatest element from the units in registers, or NaN if there is one. The result of
-    /// `max` with NaN is up to the device, so a sum tells whether there is one. That is NaN also where there are ∞ and
-    /// −∞, and then so are all results.
+    /// `max` with NaN is up to the device, so a sum tells whether there is one. `p_faint` scales its
+    /// terms down, so that it does not overflow. The sum is NaN also where there are ∞ and −∞, and then so are all results.
     fn greatest(&self, held: &[Unit], name: &str) -> String {
         let mut text = format!("var {name}_fold = -p_inf();\nvar {name}_nan = 0f;\n");
         for unit in held {
@@ -252,9 +252,9 @@ impl RowBody<'_> {
 /// Elements that a thread holds.
 struct Unit {
     name: String,
-    /// True if the row has it.
+    /// WGSL of the condition that the row has the unit.
     live: String,
-    /// The name by which it is read and written.
+    /// WGSL of the index at which the unit is read and written.
     at: String,
     lanes: usize,
 }

@@ -3,7 +3,8 @@
 //!
 //! Rooms, of which each names only those before it:
 //!
-//! - [`driver`] owns the wgpu device and queue. The quirks of drivers are known there alone.
+//! - [`driver`] owns the wgpu device and queue. Most quirks of drivers are known there alone;
+//!   `docs/drivers.md` names the files of the others.
 //! - [`memory`] leases buffers from a pool, and binds them.
 //! - [`compile`] makes pipelines, and keeps them on disk.
 //! - [`submit`] has the path of a run: its stages, and the states of a submission.

@@ -65,7 +65,7 @@ struct Asked<'a> {
     graph: &'a Graph,
     /// The route to take, if it is not left to prediction.
     route: Option<Route>,
-    /// The location of the data of each.
+    /// The location of each resident's data.
     residents: &'a [Residence],
     /// Bytes that a run may hold.
     room: Option<u64>,

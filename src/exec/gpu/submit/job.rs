@@ -16,9 +16,9 @@ pub(crate) struct GpuJob {
     pub plan: Arc<Plan>,
     /// The kernels of the plan's dispatches, compiled for the same device.
     pub kernels: Arc<Kernels>,
-    /// The upload data, by position in the batch.
+    /// The upload data, by position in the plan.
     pub uploads: Vec<HostData>,
-    /// The bound residents, by position in the batch.
+    /// The bound residents, by position in the plan.
     pub residents: Vec<Arc<DeviceBuffer>>,
     /// The right to hold the memory of the run.
     pub permit: Permit,
