@@ -21,7 +21,7 @@ static HAS_DEAD_LOCKS: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_os = "linux")]
 mod forks {
-    use super::{FORKED_INSIDE, FORKS, HAS_DEAD_LOCKS, IS_CHILD, SECTIONS, SeqCst};
+    use super::*;
 
     extern "C" fn before() {
         FORKS.store(true, SeqCst);
