@@ -138,7 +138,7 @@ pub(crate) mod sealed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",
-    note = "64-bit integers such as token ids become `i32` or `u32` first; 64-bit floats become `f32`"
+    note = "`upload_ids` and `Input::ids` take `i64`, such as token ids; 64-bit floats become `f32`"
 )]
 pub trait Element:
     sealed::Sealed
@@ -221,7 +221,7 @@ pub trait Logical: Element {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",
-    note = "64-bit integers such as token ids become `i32` or `u32` first; 64-bit floats become `f32`"
+    note = "`upload_ids` and `Input::ids` take `i64`, such as token ids; 64-bit floats become `f32`"
 )]
 pub trait Newtype:
     bytemuck::TransparentWrapper<Self::Inner>

@@ -39,6 +39,16 @@ pub enum MistakeKind {
          `permute` and `reshape` make them so"
     )]
     Attention(Vec<Shape>),
+    /// Heads of queries that heads of keys and values cannot share evenly.
+    #[error(
+        "{queries} heads of queries are no multiple of the {served} of keys and values; each head of keys serves as many of queries"
+    )]
+    GroupedHeads {
+        /// The heads of the queries.
+        queries: usize,
+        /// The heads of the keys and values.
+        served: usize,
+    },
     /// A mask of an attention that does not fit the scores.
     #[error("{}", misfit_of_mask(mask, scores, *is_of_keys))]
     AttentionMask {

@@ -1,5 +1,6 @@
 //! Bad input: each mistake is an error that says where it was made, what is wrong and what to do.
 
+mod attention;
 #[path = "../common/mod.rs"]
 mod common;
 mod data;

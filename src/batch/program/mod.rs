@@ -1,6 +1,7 @@
 //! Programs: batches that are recorded once and run as often as wanted, by many tasks at once.
 
 mod outputs;
+mod signature;
 
 use std::fmt;
 use std::mem;
@@ -347,10 +348,8 @@ impl Inner {
     /// The position of the upload that `input` is for, which it fills, and its node.
     fn upload(&self, input: &Input<'_>) -> Result<(usize, NodeId)> {
         let id = self.find(input.key).map_err(|unknown| match unknown {
-            Unknown::Id => DataError::Foreign,
-            Unknown::Name(name) => {
-                DataError::UnknownName { name, there: self.recorded.names.all() }
-            }
+            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.brand },
+            Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
         })?;
         let node = &self.recorded.graph[id];
         let of = || self.recorded.origin(id);
@@ -378,7 +377,10 @@ impl Inner {
 
     fn find(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
         let name = match key {
-            ValueKey::Id(value) => return self.recorded.node(value).ok_or(Unknown::Id),
+            ValueKey::Id(value) => {
+                let unknown = Unknown::Id { id_of: value.brand };
+                return self.recorded.node(value).ok_or(unknown);
+            }
             ValueKey::Name(name) => name,
         };
         self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
@@ -387,7 +389,10 @@ impl Inner {
 
 /// A key of no value.
 enum Unknown {
-    Id,
+    Id {
+        /// The batch that made it.
+        id_of: u64,
+    },
     Name(String),
 }
 
