@@ -239,6 +239,7 @@ pub trait Newtype:
     type Inner: Element;
 }
 
+#[diagnostic::do_not_recommend]
 impl<N: Newtype> sealed::Sealed for N {
     fn in_place(bytes: &[u8]) -> Option<&[Self]> {
         N::Inner::in_place(bytes).map(Self::wrap_slice)
@@ -251,6 +252,7 @@ impl<N: Newtype> sealed::Sealed for N {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<N: Newtype> Element for N {
     const DTYPE: DType = N::Inner::DTYPE;
     fn scalar(self) -> Scalar {
@@ -258,10 +260,15 @@ impl<N: Newtype> Element for N {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Numeric>> Numeric for N {}
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Signed>> Signed for N {}
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Float>> Float for N {}
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Index>> Index for N {}
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Logical>> Logical for N {}
 
 macro_rules! elements {

@@ -39,16 +39,6 @@ pub enum MistakeKind {
          `permute` and `reshape` make them so"
     )]
     Attention(Vec<Shape>),
-    /// Heads of queries that heads of keys and values cannot share evenly.
-    #[error(
-        "{queries} heads of queries are no multiple of the {served} of keys and values; each head of keys serves as many of queries"
-    )]
-    GroupedHeads {
-        /// The heads of the queries.
-        queries: usize,
-        /// The heads of the keys and values.
-        served: usize,
-    },
     /// A mask of an attention that does not fit the scores.
     #[error("{}", misfit_of_mask(mask, scores, *is_of_keys))]
     AttentionMask {
@@ -381,8 +371,8 @@ pub enum MistakeKind {
     },
     /// A resident of another device.
     #[error(
-        "{of} lives on one device ({device}), and the batch is of another ({batch}), opened by itself; \
-         make both with one device or its clones, or upload the data to this batch"
+        "{of} lives on one device ({device}), and the batch is of another ({batch}), made with another `Device`: \
+         two calls of `Device::cpu()` open two; clone one, or upload the data to this batch"
     )]
     ForeignResident {
         /// The resident.

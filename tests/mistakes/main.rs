@@ -68,6 +68,17 @@ fn the_place_is_the_callers() {
 }
 
 #[test]
+fn tensors_print_their_type_and_place() {
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let (x, line) = (zeros(&b, [2, 3]), line!());
+    let rows = b.reshape(x, [3, 2]).named("rows");
+    let want =
+        format!("Tensor(f32[3, 2] reshape \"rows\" (at tests/mistakes/main.rs:{}))", line + 1);
+    assert_eq!(format!("{rows:?}"), want);
+    assert!(format!("{:?}", x.id()).starts_with("BufferId<f32>("));
+}
+
+#[test]
 fn ids_of_another_batch() {
     let rule =
         "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch";

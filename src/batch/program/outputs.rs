@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Program, Unknown};
+use super::Program;
+use super::signature::Unknown;
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::batch::input::ValueKey;

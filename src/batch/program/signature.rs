@@ -1,8 +1,9 @@
-//! The inputs and the outputs of a program, with their types.
+//! The inputs and the outputs of a program, with their types, and the values that keys find.
 
 use super::{Inner, Program};
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
+use crate::batch::input::ValueKey;
 use crate::graph::NodeId;
 use crate::ops::Op;
 
@@ -54,6 +55,17 @@ impl Program {
 }
 
 impl Inner {
+    pub(super) fn find(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
+        let name = match key {
+            ValueKey::Id(value) => {
+                let unknown = Unknown::Id { id_of: value.brand };
+                return self.recorded.node(value).ok_or(unknown);
+            }
+            ValueKey::Name(name) => name,
+        };
+        self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
+    }
+
     pub(super) fn input_names(&self) -> Vec<String> {
         let is_upload = |node: NodeId| matches!(self.recorded.graph[node].op, Op::Upload(_));
         self.recorded.names.of(is_upload)
@@ -65,4 +77,13 @@ impl Inner {
         let outputs = graph.outputs();
         self.recorded.names.of(|node| outputs.contains(&node) || graph.keeps.contains(&node))
     }
+}
+
+/// A key of no value.
+pub(super) enum Unknown {
+    Id {
+        /// The batch that made it.
+        id_of: u64,
+    },
+    Name(String),
 }

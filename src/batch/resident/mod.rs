@@ -25,8 +25,8 @@ use crate::session::{HostOrGpuResult, STRIDE, repeated, yield_now};
 const ON_BOTH_SIDES: usize = 4 << 20;
 
 /// A tensor that stays on the device until its last handle is dropped. Any number of batches of its device read it: a
-/// reference to it is an [operand](crate::Operand), and [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind) makes a
-/// tensor of it.
+/// reference to it is an [operand](crate::Operand). As the first operand, whose method is called, it is
+/// `batch.bind(&resident)`: [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind) makes a tensor of it.
 ///
 /// ```
 /// # pollster::block_on(async {

@@ -218,7 +218,13 @@ fn heads(
     let served = heads(k).max(heads(v));
     let grouped = if heads(q) != served && heads(q) > 1 && served > 1 {
         if !heads(q).is_multiple_of(served) {
-            return Err(MistakeKind::GroupedHeads { queries: heads(q), served });
+            let must = "a multiple of that of keys and values";
+            let given = format!("{} for {served}", heads(q));
+            return Err(MistakeKind::Parameter {
+                what: "the number of heads of queries",
+                must,
+                given,
+            });
         }
         let groups = heads(q) / served;
         let free = causal.is_none() && mask.is_none_or(serves_all);
