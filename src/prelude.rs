@@ -13,12 +13,17 @@
 //! # Ok::<_, onetrip::Error>(()) }).unwrap();
 //! ```
 //!
-//! [`Result`](crate::Result) and [`Error`](crate::Error) are not among them, since they would hide those of `std` or of
-//! another crate, nor are the options of single layers.
+//! [`Result`](crate::Result) is not among them, since it would hide that of `std`, nor are the options of most layers.
 
 pub use crate::base::dtype::{DType, Element};
 pub use crate::base::shape::Shape;
-pub use crate::batch::{BufferId, GpuCommandBatch, Input, Outputs, Program, Resident, Tensor};
+#[cfg(feature = "safetensors")]
+pub use crate::batch::Weights;
+pub use crate::batch::{
+    BufferId, GpuCommandBatch, Input, Outputs, Program, Resident, Tensor, Wgsl,
+};
 pub use crate::cost::Placement;
 pub use crate::device::Device;
+pub use crate::error::Error;
+pub use crate::methods::{Attention, AttentionMask};
 pub use half::f16;

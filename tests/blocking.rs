@@ -12,6 +12,10 @@ fn programs_run_without_an_executor() {
     let device = Device::cpu();
     let state = device.resident(&[1.0_f32, 2.0], 2).expect("room");
     state.keep_host_copy_blocking().expect("a copy");
+    let data = state.read_blocking().expect("the data");
+    state.write_blocking(&[7.0; 2]).expect("a write");
+    assert_eq!(state.read_blocking().expect("the data"), [7.0; 2]);
+    state.write_blocking(&data).expect("a write");
     let batch = GpuCommandBatch::new(&device);
     let (x, bound) = (batch.input::<f32>("x", 2), batch.bind(&state));
     let sum = batch.add(x, bound);

@@ -3,8 +3,8 @@
 mod common;
 
 use onetrip::{
-    BufferId, DataError, Device, Error, GpuCommandBatch, Input, MistakeKind, PlanError, Program,
-    ReadError, Resident,
+    BufferId, DType, DataError, Device, Error, GpuCommandBatch, Input, MistakeKind, PlanError,
+    Program, ReadError, Resident, Shape,
 };
 
 /// Numbers in (−1, 1) that differ from seed to seed.
@@ -110,6 +110,38 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
 }
 
 #[tokio::test]
+async fn arrays_are_inputs_by_value_too() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let (x, rate) = (batch.input::<f32>("x", 2), batch.input::<f32>("rate", []));
+    let y = x * rate;
+    let program = batch.compile().await.unwrap();
+    let outputs = program.run((("x", [1.0_f32, -2.0]), (rate, [0.5]))).await.unwrap();
+    assert_eq!(outputs.read(y).await.unwrap(), [0.5, -1.0]);
+    let outputs = program.run(((x.id(), [3.0, 4.0]), ("rate", [2.0_f32]))).await.unwrap();
+    assert_eq!(outputs.read(y).await.unwrap(), [6.0, 8.0]);
+}
+
+#[tokio::test]
+async fn a_program_lists_its_inputs_and_outputs() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.input::<f32>("x", [2, 3]);
+    let bias = batch.upload(&[0.5_f32; 3]).named("bias");
+    let best = (x + bias + batch.upload(&[1.0_f32; 3])).named("unread").argmax(1).named("best");
+    let kept = best.cast::<i32>().named("kept").keep();
+    batch.outputs((best, x.sum(1)));
+    let program = batch.compile().await.unwrap();
+    let (rows, columns): (Shape, Shape) = ([2].into(), [3].into());
+    let inputs: Vec<_> = program.inputs().collect();
+    assert_eq!(inputs, [("x", DType::F32, &[2, 3].into()), ("bias", DType::F32, &columns)]);
+    let outputs: Vec<_> = program.outputs().collect();
+    assert_eq!(outputs, [(Some("best"), DType::U32, &rows), (None, DType::F32, &rows)]);
+    let outputs = program.run([(x, [0.0; 6])]).await.unwrap();
+    let error = outputs.read::<f32>("nothing").await.unwrap_err().to_string();
+    assert!(error.contains("there are \"best\", \"kept\";"), "{error}");
+    drop(kept);
+}
+
+#[tokio::test]
 async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let device = Device::cpu();
     let batch = GpuCommandBatch::new(&device);
@@ -138,10 +170,13 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let rule = |what| format!("only uploads take data, and this is the result of {what}; {fix}");
     says(error((y, &[1.0; 4]).into()).await, &rule(&relu));
     says(error(("z", &[1.0_f32; 4]).into()).await, &rule(&neg));
-    assert_eq!(error((foreign, &[1.0; 4]).into()).await, DataError::Foreign);
+    assert!(matches!(error((foreign, &[1.0; 4]).into()).await, DataError::Foreign { .. }));
+    let fix = "`input` and `name` give names";
+    let unknown = format!("no input is called \"w\", but there are \"x\"; {fix}");
+    says(error(("w", &[1.0_f32; 4]).into()).await, &unknown);
     let unknown =
-        "no value is called \"w\", but there are \"x\", \"z\"; `input` and `name` give names";
-    says(error(("w", &[1.0_f32; 4]).into()).await, unknown);
+        format!("no input is called \"X\" (did you mean \"x\"?), but there are \"x\"; {fix}");
+    says(error(("X", &[1.0_f32; 4]).into()).await, &unknown);
     let integers = error(("x", &[1_i32; 4]).into()).await;
     says(integers, &format!("{the_input} takes f32, not i32; give it elements of that type"));
     let twice: [Input<'_>; 2] = [(x, &[1.0; 4]).into(), ("x", &[1.0_f32; 4]).into()];
@@ -161,9 +196,14 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let error = of(outputs.read(y).await.unwrap_err());
     let fix = "call `download(id)` on it before `execute` or `compile`";
     assert_eq!(error.to_string(), format!("{relu} was not downloaded; {fix}"));
-    assert_eq!(of(outputs.read(foreign).await.unwrap_err()), ReadError::Foreign);
+    let error = of(outputs.read(foreign).await.unwrap_err());
+    assert!(matches!(error, ReadError::Foreign { .. }));
+    let error = of(outputs.read(batch.abs(y)).await.unwrap_err());
+    let want = "the value of this id was recorded after the program was compiled; compile it again";
+    assert_eq!(error.to_string(), want);
     let error = of(outputs.read::<f32>("w").await.unwrap_err());
-    assert_eq!(error.to_string(), unknown);
+    let want = "no result is called \"w\", but there are \"z\"; `name` gives names";
+    assert_eq!(error.to_string(), want);
     let error = of(outputs.read::<u32>("z").await.unwrap_err());
     let want = format!("{neg} has elements of type f32, not u32; read it as f32");
     assert_eq!(error.to_string(), want);

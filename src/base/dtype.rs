@@ -138,7 +138,7 @@ pub(crate) mod sealed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",
-    note = "64-bit integers such as token ids become `i32` or `u32` first; 64-bit floats become `f32`"
+    note = "`upload_ids` and `Input::ids` take `i64`, such as token ids; 64-bit floats become `f32`"
 )]
 pub trait Element:
     sealed::Sealed
@@ -221,7 +221,7 @@ pub trait Logical: Element {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",
-    note = "64-bit integers such as token ids become `i32` or `u32` first; 64-bit floats become `f32`"
+    note = "`upload_ids` and `Input::ids` take `i64`, such as token ids; 64-bit floats become `f32`"
 )]
 pub trait Newtype:
     bytemuck::TransparentWrapper<Self::Inner>
@@ -239,6 +239,7 @@ pub trait Newtype:
     type Inner: Element;
 }
 
+#[diagnostic::do_not_recommend]
 impl<N: Newtype> sealed::Sealed for N {
     fn in_place(bytes: &[u8]) -> Option<&[Self]> {
         N::Inner::in_place(bytes).map(Self::wrap_slice)
@@ -251,6 +252,7 @@ impl<N: Newtype> sealed::Sealed for N {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<N: Newtype> Element for N {
     const DTYPE: DType = N::Inner::DTYPE;
     fn scalar(self) -> Scalar {
@@ -258,10 +260,15 @@ impl<N: Newtype> Element for N {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Numeric>> Numeric for N {}
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Signed>> Signed for N {}
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Float>> Float for N {}
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Index>> Index for N {}
+#[diagnostic::do_not_recommend]
 impl<N: Newtype<Inner: Logical>> Logical for N {}
 
 macro_rules! elements {

@@ -92,8 +92,8 @@ impl GpuCommandBatch {
         }
     }
 
-    /// Gives a value a name, by which runs of a [`Program`](crate::Program) can find it. It is a mistake to give a name
-    /// twice.
+    /// Gives a value a name, by which runs of a [`Program`](crate::Program) can find it. A name alone does not ask for the
+    /// value: [`download`](Self::download) or [`outputs`](Self::outputs) does. It is a mistake to give a name twice.
     #[track_caller]
     pub fn name<T: Element>(&self, id: impl Into<BufferId<T>>, name: &str) {
         let mut recorder = self.recorder.lock();

@@ -134,12 +134,12 @@ impl<'a> From<&'a str> for ValueKey<'a> {
     }
 }
 
-/// A pair of a key (tensor, id or name) and its data in row-major order: a borrowed slice, array or vector, or a vector
-/// by value. With the feature `ndarray` a view of an array is data too.
+/// A pair of a key (tensor, id or name) and its data in row-major order: a slice, an array or a vector, borrowed, or an
+/// array or a vector by value. With the feature `ndarray` a view of an array is data too.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of a program",
-    note = "an input is a pair of a tensor, an id or a name with borrowed data or a vector, such as `(x, &data)`",
-    note = "the elements must have the type of the tensor or id"
+    note = "an input is a pair of a tensor, an id or a name with its data, such as `(x, &data)`; one number is `[1.0]`",
+    note = "the elements must have the type of the tensor or id; `Input::ids` takes `i64`, and 64-bit floats become `f32`"
 )]
 pub trait InputPair<'a> {
     /// The input.
@@ -190,6 +190,18 @@ macro_rules! vectors {
 }
 vectors!(BufferId<T>, Tensor<'_, T>, &'a str);
 
+/// Arrays by value.
+macro_rules! arrays {
+    ($($key:ty),*) => {$(
+        impl<'a, T: Element, const N: usize> InputPair<'a> for ($key, [T; N]) {
+            fn input(self) -> Input<'a> {
+                (self.0, Vec::from(self.1)).input()
+            }
+        }
+    )*};
+}
+arrays!(BufferId<T>, Tensor<'_, T>, &'a str);
+
 /// All inputs of one run: an array, a vector or an iterator of [pairs](InputPair), or a tuple of up to eight, whose
 /// element types may differ. Longer lists of several element types have [`Input`]s. `()` has no inputs.
 ///
@@ -213,7 +225,8 @@ vectors!(BufferId<T>, Tensor<'_, T>, &'a str);
     message = "`{Self}` is no list of inputs of a program",
     note = "inputs of one element type are an array or a vector of pairs, such as `[(x, &data)]`",
     note = "inputs of several element types are a tuple of pairs, such as `((x, &data), (ids, &numbers))`",
-    note = "the data of a pair has the element type of its tensor or id",
+    note = "the data of a pair has the element type of its tensor or id; one number is `[1.0]`",
+    note = "`Input::ids` takes data of `i64`; 64-bit floats become `f32`",
     note = "`()` is for a program without inputs"
 )]
 pub trait Inputs<'a, Kind> {

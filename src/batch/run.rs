@@ -126,7 +126,8 @@ impl GpuCommandBatch {
     /// The result of the last run for `id`, unless the batch was changed since.
     pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
-        let node = recorder.check(id.value()).map_err(|_| ReadError::Foreign)?;
+        let foreign = ReadError::Foreign { id_of: id.brand, batch: self.brand };
+        let node = recorder.check(id.value()).map_err(|_| foreign)?;
         let of = || recorder.recorded().origin(node);
         let last = self.last.lock();
         let ran = last.ran.as_ref().filter(|(version, _)| *version == recorder.version());

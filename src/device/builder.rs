@@ -92,7 +92,8 @@ impl DeviceBuilder {
     /// memory that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run
     /// that could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget), for a program when it is
     /// compiled. Residents, and results of finished runs, do not count. Without a budget no run waits for another.
-    /// A graph goes to the side on which it fits the budget, unless a side is named.
+    /// A graph goes to the side on which it fits the budget, unless a side is named. Opening fails with
+    /// [`DeviceError::NoBudget`] where it is 0.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -129,6 +130,9 @@ impl DeviceBuilder {
     pub(super) fn checked(self, sides: OpenedSides) -> Result<Self> {
         if let Some(profile) = &self.profile {
             profile.check()?;
+        }
+        if self.memory_budget == Some(0) {
+            return Err(DeviceError::NoBudget.into());
         }
         let other = match (sides, self.placement) {
             (OpenedSides::Cpu, Placement::Gpu) => Some([Backend::Cpu, Backend::Gpu]),

@@ -85,7 +85,7 @@ counters! {
     times {
         CompileNanos compile_nanoseconds compile_seconds "Time of writing and compiling kernels";
         WaitNanos wait_nanoseconds wait_seconds "Time of waiting for the memory budget";
-        RunNanos run_nanoseconds run_seconds "Time from first copies to last results";
+        RunNanos run_nanoseconds run_seconds "Time from first copies to last results, queueing for cores and the GPU included, summed over runs at once";
         PredictedNanos predicted_nanoseconds predicted_seconds "Time that the planner predicted for that";
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::file_and_line;
-use super::wording::{listed, nearest, type_to_ask_for};
+use super::wording::{foreign, listed, nearest, type_to_ask_for};
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Shape};
 
@@ -60,19 +60,25 @@ pub enum ReadError {
     /// The id is not among the downloaded values.
     #[error("{0} was not downloaded; call `download(id)` on it before `execute` or `compile`")]
     NotDownloaded(Origin),
-    /// An id of another batch.
-    #[error("this id belongs to another batch; read it from the batch that made it")]
-    Foreign,
-    /// No value has the name.
+    /// An id of another batch, or of a value that was recorded after the program was compiled. `Debug` of ids and
+    /// batches prints their numbers.
+    #[error("{}", foreign(*id_of, *batch, "read it from"))]
+    Foreign {
+        /// The number of the batch that made the id.
+        id_of: u64,
+        /// The number of the batch that was asked, or whose program was.
+        batch: u64,
+    },
+    /// No result has the name.
     #[error(
-        "no value is called {name:?}{}, but {}; `input` and `name` give names",
+        "no result is called {name:?}{}, but {}; `name` gives names",
         nearest(name, there),
         listed(there)
     )]
     UnknownName {
         /// The request.
         name: String,
-        /// The names of all values that have one.
+        /// The names of all results that have one.
         there: Vec<String>,
     },
     /// Elements of another type than the result has.
@@ -200,16 +206,16 @@ pub enum DataError {
     /// An input that has no data.
     #[error("{0} has no data; give it to the run, or `write` it")]
     NotGiven(Origin),
-    /// No value has the name.
+    /// No input has the name.
     #[error(
-        "no value is called {name:?}{}, but {}; `input` and `name` give names",
+        "no input is called {name:?}{}, but {}; `input` and `name` give names",
         nearest(name, there),
         listed(there)
     )]
     UnknownName {
         /// The value that was given data.
         name: String,
-        /// The names of all values that have one.
+        /// The names of all inputs, and of all uploads that have one.
         there: Vec<String>,
     },
     /// The value that is to be written is not an upload.
@@ -274,7 +280,12 @@ pub enum DataError {
         /// The element type asked for.
         asked: DType,
     },
-    /// The id to be written is of another batch.
-    #[error("this id belongs to another batch; give its data to the batch that made it")]
-    Foreign,
+    /// The id to be written is of another batch, or of a value that was recorded after the program was compiled.
+    #[error("{}", foreign(*id_of, *batch, "give its data to"))]
+    Foreign {
+        /// The number of the batch that made the id.
+        id_of: u64,
+        /// The number of the batch that was given the data, or whose program was.
+        batch: u64,
+    },
 }

@@ -36,6 +36,11 @@ pub enum DeviceError {
         /// The side of the placement.
         placed: Backend,
     },
+    /// A memory budget of no bytes, within which nothing runs.
+    #[error(
+        "a memory budget of 0 bytes lets nothing run; give `memory_budget` more, or leave it out for no limit"
+    )]
+    NoBudget,
     /// A device of the caller's own that allows too little.
     #[error(
         "the wgpu device has {limit} {found}, and at least {needed} is needed; open it with `required_limits: adapter.limits()`"

@@ -371,8 +371,8 @@ pub enum MistakeKind {
     },
     /// A resident of another device.
     #[error(
-        "{of} lives on one device ({device}), and the batch is of another ({batch}), opened by itself; \
-         make both with one device or its clones, or upload the data to this batch"
+        "{of} lives on one device ({device}), and the batch is of another ({batch}), made with another `Device`: \
+         two calls of `Device::cpu()` open two; clone one, or upload the data to this batch"
     )]
     ForeignResident {
         /// The resident.

@@ -13,7 +13,15 @@ fn keys_mask(scores: &Shape) -> Shape {
 pub(super) fn misfit_of_mask(mask: &Shape, scores: &Shape, is_of_keys: bool) -> String {
     let of_keys = keys_mask(scores);
     if is_of_keys {
-        return format!("mask of keys {mask} does not fit the scores {scores}; make it {of_keys}");
+        let fix = match mask.rank() > of_keys.rank() {
+            true => {
+                "; `AttentionMask::keep` takes one that differs from head to head or from query to query"
+            }
+            false => "",
+        };
+        return format!(
+            "mask of keys {mask} does not fit the scores {scores}; make it {of_keys}{fix}"
+        );
     }
     let misfit = format!("mask {mask} does not broadcast to the scores {scores}");
     if *mask != of_keys {
@@ -22,7 +30,9 @@ pub(super) fn misfit_of_mask(mask: &Shape, scores: &Shape, is_of_keys: bool) -> 
     let (leading, keys) = mask.dims().split_at(mask.rank() - 1);
     let ones = std::iter::repeat_n(&1, scores.rank() - mask.rank());
     let wide: Shape = leading.iter().chain(ones).chain(keys).copied().collect();
-    format!("{misfit}; for a mask of keys use `AttentionMask::Keys` or make it {wide}")
+    format!(
+        "{misfit}; for a mask of keys use `AttentionMask::keys(&batch, mask)` or make it {wide}"
+    )
 }
 
 /// The cure for a product x · w of unequal inner dimensions, where w fits transposed.
@@ -89,11 +99,24 @@ pub(super) fn listed(names: &[String]) -> String {
     }
 }
 
+/// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`. `cure` ends before the name of
+/// the right batch.
+pub(super) fn foreign(id_of: u64, batch: u64, cure: &str) -> String {
+    if id_of == batch {
+        return "the value of this id was recorded after the program was compiled; compile it again".into();
+    }
+    format!(
+        "this id belongs to batch {id_of}, not to batch {batch}; {cure} the batch that made it, or a program of that"
+    )
+}
+
 /// The name among `there` that is nearest to `name`, as a question.
 pub(super) fn nearest(name: &str, there: &[String]) -> String {
     /// Least similarity that is worth a question, by Jaro and Winkler.
     const LEAST: f64 = 0.7;
-    let similarity = |other: &String| (strsim::jaro_winkler(name, other), other.clone());
+    let lower = name.to_lowercase();
+    let similarity =
+        |other: &String| (strsim::jaro_winkler(&lower, &other.to_lowercase()), other.clone());
     let best = there.iter().map(similarity).max_by(|a, b| a.0.total_cmp(&b.0));
     let best = best.filter(|&(similarity, _)| similarity >= LEAST);
     best.map_or_else(String::new, |(_, other)| format!(" (did you mean {other:?}?)"))
@@ -108,9 +131,20 @@ mod tests {
         let names = ["encoder.layer.0.weight", "encoder.layer.0.bias", "x"].map(String::from);
         let question = " (did you mean \"encoder.layer.0.weight\"?)";
         assert_eq!(nearest("encoder.layers.0.weight", &names), question);
+        assert_eq!(nearest("Encoder.Layer.0.Weight", &names), question);
+        assert_eq!(nearest("X", &names), " (did you mean \"x\"?)");
         assert_eq!(nearest("zzz", &names), "");
         assert_eq!(nearest("", &names), "");
         assert_eq!(nearest("x", &[]), "");
+    }
+
+    #[test]
+    fn ids_of_other_batches_and_of_later_values_are_told_apart() {
+        let want = "this id belongs to batch 7, not to batch 3; read it from the batch that made it, or a program of that";
+        assert_eq!(foreign(7, 3, "read it from"), want);
+        let want =
+            "the value of this id was recorded after the program was compiled; compile it again";
+        assert_eq!(foreign(3, 3, "read it from"), want);
     }
 
     #[test]

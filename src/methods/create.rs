@@ -11,6 +11,8 @@ creations! {
     "creation", b;
 
     /// One value everywhere.
+    #[doc(alias = "zeros")]
+    #[doc(alias = "ones")]
     fn full<T: Element>(shape: impl Into<Shape>, value: T) -> Tensor<'b, T> = full(b, shape, value),
         ALL, AFTER, EXACT, "One value everywhere.";
     /// start, start + step, … up to but without `stop`: ⌈(stop − start) / step⌉ elements. It is a

@@ -52,7 +52,9 @@ table!(methods);
 /// Choices, and conversions of elements.
 impl GpuCommandBatch {
     #[doc(alias = "where")]
-    /// `x` where `condition` holds, else `y`. The three broadcast by NumPy's rules.
+    #[doc(alias = "where_")]
+    /// `x` where `condition` holds, else `y`. The three broadcast by NumPy's rules. Of tensors it is a method of the mask:
+    /// `mask.select(x, y)`.
     #[track_caller]
     pub fn select<T: Element>(
         &self,

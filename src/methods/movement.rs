@@ -20,18 +20,21 @@ operations! {
     /// their readers. A reshape that strides cannot express, and a view that is itself an output, is copied.
     "movement";
 
-    /// The same elements in row-major order under another shape of as many elements.
+    /// The same elements in row-major order under another shape of as many elements. No size is inferred: each is
+    /// given.
+    #[doc(alias = "view")]
     fn reshape<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = reshape(x, shape),
         ALL, "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
     /// The axes in another order: `axes[i]` is the old axis that becomes axis i.
     fn permute<T: Element>(x: T; axes: impl AsRef<[isize]>) -> Tensor<'b, T> = permute(x, axes),
         ALL, VIEW, EXACT, "The axes in another order.";
     /// The last two axes swapped.
+    #[doc(alias = "t")]
     fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose(x),
         ALL, VIEW, EXACT, "The last two axes swapped.";
     /// Along each axis the elements `start..end`, or every `step`th of them: `(start..end, step)`. A negative step takes
-    /// the elements of the range from its last one backwards. One range an axis, each inside of it. An array of ranges
-    /// of several forms is one of [`SliceRange`]s.
+    /// the elements of the range from its last one backwards. One range an axis, each inside of it: `x.slice([0..1])`
+    /// for a vector. An array of ranges of several forms is one of [`SliceRange`]s.
     ///
     /// ```
     /// # use onetrip::{Device, GpuCommandBatch, SliceRange};

@@ -104,9 +104,9 @@ macro_rules! table {
         mul Mul<Numeric>(x, y) -> T, ulp 1.0, abs 0.0, on (-100.0, 100.0), x * y;
         /// x / y. Integers truncate toward zero; `i32::MIN` / −1 is `i32::MIN`, and x / 0 a [`Fault`](crate::Fault).
         div Div<Numeric>(x, y) -> T, ulp 4.0, abs 0.0, on (-100.0, 100.0), x / y;
-        /// The lesser of the two; NaN if either is NaN.
+        /// The lesser of the two; NaN if either is NaN. It reduces nothing: see [`amin`](Self::amin).
         min Min<Numeric>(x, y) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.min(y);
-        /// The greater of the two; NaN if either is NaN.
+        /// The greater of the two; NaN if either is NaN. It reduces nothing: see [`amax`](Self::amax).
         max Max<Numeric>(x, y) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.max(y);
         /// x to the power of y. Floats follow C's `pow`, with a relative error of about
         /// 10⁻⁷·|y·log₂ x|. Integers wrap; a negative exponent truncates 1 / xⁿ toward zero,

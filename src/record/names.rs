@@ -18,16 +18,21 @@ impl Names {
         self.0.get(name).copied()
     }
 
-    pub fn all(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.0.keys().map(ToString::to_string).collect();
+    /// The names of the values that `is_meant` holds for, in order.
+    pub fn of(&self, is_meant: impl Fn(NodeId) -> bool) -> Vec<String> {
+        let meant = self.0.iter().filter(|&(_, &node)| is_meant(node));
+        let mut names: Vec<String> = meant.map(|(name, _)| name.to_string()).collect();
         names.sort_unstable();
         names
     }
 
-    /// The name of a value of `graph` in messages: of several names the first in order.
+    /// The name of a value: of several the first in order.
+    pub fn first(&self, node: NodeId) -> Option<&Arc<str>> {
+        self.0.iter().filter(|&(_, &named)| named == node).map(|(name, _)| name).min()
+    }
+
+    /// The name of a value of `graph` in messages.
     pub fn origin(&self, graph: &Graph, node: NodeId) -> Origin {
-        let names = self.0.iter().filter(|&(_, &named)| named == node);
-        let name = names.map(|(name, _)| Arc::clone(name)).min();
-        Origin { op: graph[node].name, name, place: graph[node].place }
+        Origin { op: graph[node].name, name: self.first(node).cloned(), place: graph[node].place }
     }
 }

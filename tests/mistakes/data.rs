@@ -62,8 +62,12 @@ async fn reading_what_is_not_there() {
         assert_eq!(error.to_string(), want);
 
         let error = b.read(foreign::<f32>()).await.unwrap_err();
-        assert!(matches!(error, Error::Read(ReadError::Foreign)));
-        let want = "this id belongs to another batch; read it from the batch that made it";
+        let Error::Read(ReadError::Foreign { id_of, batch }) = error else { panic!("{error}") };
+        assert!(format!("{b:?}").starts_with(&format!("GpuCommandBatch({batch}, ")));
+        let want = format!(
+            "this id belongs to batch {id_of}, not to batch {batch}; read it from the batch that made it, or a program \
+             of that"
+        );
         assert_eq!(error.to_string(), want);
 
         // More was recorded: what was read before belongs to another graph.
@@ -106,8 +110,11 @@ fn writing_what_cannot_be_written() {
     );
     assert_eq!(error.to_string(), want);
     let error = b.write(foreign::<f32>(), &[0.0; 2]).unwrap_err();
-    assert!(matches!(error, Error::Data(DataError::Foreign)));
-    let want = "this id belongs to another batch; give its data to the batch that made it";
+    let Error::Data(DataError::Foreign { id_of, batch }) = error else { panic!("{error}") };
+    let want = format!(
+        "this id belongs to batch {id_of}, not to batch {batch}; give its data to the batch that made it, or a program \
+         of that"
+    );
     assert_eq!(error.to_string(), want);
     b.write(x, &[1.0; 6]).unwrap();
     assert!(b.check_recorded().is_ok(), "a refused write leaves the batch as it was");
@@ -133,6 +140,12 @@ async fn residents() {
         );
         says(error, line, &want);
 
+        let (resident, line) = (device.resident(&[0.0_f32; 6], [2, 3]).unwrap(), line!());
+        let error = resident.write(&[1.0; 5]).await.unwrap_err();
+        let want = format!(" has shape [2, 3] and takes 6 elements, not 5; {fix}");
+        says(error, line, &want);
+        assert_eq!(resident.read().await.unwrap(), [0.0; 6]);
+
         let elsewhere = Device::cpu();
         let (stranger, made) = (elsewhere.resident(&[1.0_f32], [1]).unwrap(), line!());
         let b = GpuCommandBatch::new(&device);
@@ -140,8 +153,8 @@ async fn residents() {
         b.bind(&stranger);
         let want = format!(
             "tests/mistakes/data.rs:{line}: bind: resident (at tests/mistakes/data.rs:{made}) lives on one device \
-             (cpu), and the batch is of another ({}), opened by itself; make both with one device or its clones, \
-             or upload the data to this batch",
+             (cpu), and the batch is of another ({}), made with another `Device`: two calls of `Device::cpu()` open two; \
+             clone one, or upload the data to this batch",
             device.info().name
         );
         assert_eq!(b.check_recorded().unwrap_err().to_string(), want);

@@ -65,6 +65,15 @@ async fn an_adapter_that_is_not_there() {
     assert_eq!(named, format!("{name} gpu=true"));
 }
 
+#[test]
+fn a_budget_of_no_bytes() {
+    let error = Device::builder().without_cache().memory_budget(0).cpu().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a memory budget of 0 bytes lets nothing run; give `memory_budget` more, or leave it out for no limit"
+    );
+}
+
 #[tokio::test]
 async fn a_placement_on_the_side_that_is_not_opened() {
     let on = |placement| Device::builder().without_cache().placement(placement);

@@ -1,5 +1,6 @@
 //! Bad input: each mistake is an error that says where it was made, what is wrong and what to do.
 
+mod attention;
 #[path = "../common/mod.rs"]
 mod common;
 mod data;
@@ -64,6 +65,17 @@ fn the_place_is_the_callers() {
     );
     assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
     assert_eq!(b.explain().unwrap_err().to_string(), want);
+}
+
+#[test]
+fn tensors_print_their_type_and_place() {
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let (x, line) = (zeros(&b, [2, 3]), line!());
+    let rows = b.reshape(x, [3, 2]).named("rows");
+    let want =
+        format!("Tensor(f32[3, 2] reshape \"rows\" (at tests/mistakes/main.rs:{}))", line + 1);
+    assert_eq!(format!("{rows:?}"), want);
+    assert!(format!("{:?}", x.id()).starts_with("BufferId<f32>("));
 }
 
 #[test]

@@ -90,6 +90,16 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
             "line 1 of the kernel: binding 0 is input 0",
         ),
         (
+            format!("{head}{main}")
+                .replace("<storage, read>", "<uniform>")
+                .replace("x: array<f32>", "x: array<f32, 4>"),
+            "line 1 of the kernel: binding 0 is input 0: it must be `var<storage, read>` with an array of f32",
+        ),
+        (
+            format!("{head}@group(0) @binding(2) var<storage, read> z: array<f32>;\n{main}"),
+            "the kernel was given 1 input, so binding 1 is the result; the source has 3 bindings: is an `input` missing?",
+        ),
+        (
             "@compute @workgroup_size(1) fn main() { }".into(),
             "it declares no `var<storage, read_write>` for the result, binding 1",
         ),

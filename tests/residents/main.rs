@@ -24,6 +24,37 @@ async fn a_result_kept_twice_fills_both() {
     }
 }
 
+/// Writes and runs that update take turns: each run doubles all that it finds.
+#[tokio::test]
+async fn a_write_replaces_what_runs_read_next() {
+    for device in common::devices().await {
+        let state = device.resident(&DATA, [2, 3]).unwrap();
+        let b = GpuCommandBatch::new(&device);
+        let old = b.bind(&state);
+        b.update(&state, old * 2.0);
+        let before = old.download();
+        let program = b.compile().await.unwrap();
+        for copied in [false, true] {
+            if copied {
+                state.keep_host_copy().await.unwrap();
+            }
+            state.write(&[1.5; 6]).await.unwrap();
+            assert_eq!(state.read().await.unwrap(), [1.5; 6]);
+            let first = program.run(()).await.unwrap();
+            assert_eq!(first.read(before).await.unwrap(), [1.5; 6]);
+            assert_eq!(state.read().await.unwrap(), [3.0; 6]);
+            let (written, ran) = tokio::join!(state.write(&[5.0; 6]), program.run(()));
+            written.unwrap();
+            let found = ran.unwrap().read(before).await.unwrap()[0];
+            let want = if found == 5.0 { 10.0 } else { 5.0 };
+            assert_eq!(state.read().await.unwrap(), [want; 6]);
+        }
+        let kept = b.keep(old);
+        kept.write(&DATA).await.unwrap();
+        assert_eq!(kept.read().await.unwrap(), DATA, "a resident that no run filled");
+    }
+}
+
 #[tokio::test]
 async fn a_value_and_its_reshape_are_kept_both() {
     for device in common::devices().await {

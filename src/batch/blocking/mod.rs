@@ -137,6 +137,7 @@ twins!(Outputs {
 });
 
 twins!(Resident<T: Element> {
+    wait write: write_blocking(&self,)(data: &[T]) -> ();
     wait read: read_blocking(&self,)() -> Vec<T>;
     wait read_into: read_into_blocking(&self,)(out: &mut [T]) -> ();
     #[cfg(feature = "ndarray")]

@@ -1,6 +1,7 @@
 //! Programs: batches that are recorded once and run as often as wanted, by many tasks at once.
 
 mod outputs;
+mod signature;
 
 use std::fmt;
 use std::mem;
@@ -11,9 +12,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 pub use self::outputs::{OutputKey, Outputs};
+use self::signature::Unknown;
 use super::GpuCommandBatch;
 use super::ids::Unfilled;
-use super::input::{Input, Inputs, Lend, ValueKey};
+use super::input::{Input, Inputs, Lend};
 use super::profile::Profile;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
@@ -29,7 +31,8 @@ use crate::residents::UpdateOrder;
 use crate::session::{LastPlan, RunDone, RunStats};
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
-/// buffers, and any number of them may be under way at once.
+/// buffers, and any number of them may be under way at once. Inputs of one element type are an array, of several a
+/// tuple.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -44,6 +47,13 @@ use crate::session::{LastPlan, RunDone, RunStats};
 /// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0]);
 /// let outputs = program.run([("x", &[-1.0_f32, 2.0, 0.5])]).await?;
 /// assert_eq!(outputs.read::<f32>("y").await?, [0.0, 2.0, 0.5]);
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let (x, rows) = (batch.input::<f32>("x", 3), batch.input::<u32>("rows", 2));
+/// let y = x.gather(rows, 0);
+/// let program = batch.compile().await?;
+/// let outputs = program.run(((x, &[1.0, -2.0, 3.0]), (rows, &[2, 0]))).await?; // Of two element types.
+/// assert_eq!(outputs.read(y).await?, [3.0, 1.0]);
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
@@ -347,10 +357,8 @@ impl Inner {
     /// The position of the upload that `input` is for, which it fills, and its node.
     fn upload(&self, input: &Input<'_>) -> Result<(usize, NodeId)> {
         let id = self.find(input.key).map_err(|unknown| match unknown {
-            Unknown::Id => DataError::Foreign,
-            Unknown::Name(name) => {
-                DataError::UnknownName { name, there: self.recorded.names.all() }
-            }
+            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.brand },
+            Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
         })?;
         let node = &self.recorded.graph[id];
         let of = || self.recorded.origin(id);
@@ -375,20 +383,6 @@ impl Inner {
         }
         Ok((position, id))
     }
-
-    fn find(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
-        let name = match key {
-            ValueKey::Id(value) => return self.recorded.node(value).ok_or(Unknown::Id),
-            ValueKey::Name(name) => name,
-        };
-        self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
-    }
-}
-
-/// A key of no value.
-enum Unknown {
-    Id,
-    Name(String),
 }
 
 impl fmt::Debug for Program {

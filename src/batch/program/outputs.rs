@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Program, Unknown};
+use super::Program;
+use super::signature::Unknown;
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::batch::input::ValueKey;
@@ -152,8 +153,8 @@ impl Outputs {
         let program = &*self.program.0;
         let recorded = &*program.recorded;
         let node = program.find(key.key()).map_err(|unknown| match unknown {
-            Unknown::Id => ReadError::Foreign,
-            Unknown::Name(name) => ReadError::UnknownName { name, there: recorded.names.all() },
+            Unknown::Id { id_of } => ReadError::Foreign { id_of, batch: recorded.brand },
+            Unknown::Name(name) => ReadError::UnknownName { name, there: program.result_names() },
         })?;
         let (found, asked) = (recorded.graph[node].ty.dtype, T::DTYPE);
         if found == asked {

@@ -17,7 +17,7 @@ use crate::error::{DataError, DeviceError, Origin, Result};
 use crate::exec::gpu::Parts;
 use crate::exec::{HostBuffer, memory};
 use crate::ops::{Type, check_size};
-use crate::residents::{Handle, Storage};
+use crate::residents::{Handle, Keep, Storage, commit};
 use crate::session::{HostOrGpuResult, STRIDE, repeated, yield_now};
 
 /// Bytes up to which data for a device with two sides is kept on both, so that a small graph may run on either. Cores
@@ -25,8 +25,8 @@ use crate::session::{HostOrGpuResult, STRIDE, repeated, yield_now};
 const ON_BOTH_SIDES: usize = 4 << 20;
 
 /// A tensor that stays on the device until its last handle is dropped. Any number of batches of its device read it: a
-/// reference to it is an [operand](crate::Operand), and [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind) makes a
-/// tensor of it.
+/// reference to it is an [operand](crate::Operand). As the first operand, whose method is called, it is
+/// `batch.bind(&resident)`: [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind) makes a tensor of it.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -115,6 +115,41 @@ impl<T: Element> Resident<T> {
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.handle.ty().shape
+    }
+
+    /// Replaces the data, in row-major order. Runs that [update](crate::GpuCommandBatch::update) the resident and this
+    /// take turns; runs under way that read it go on with the old data. Costs as [`Device::resident`]. If the future is
+    /// dropped before its end, the data stays as it was.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let device = Device::cpu();
+    /// let rate = device.resident(&[0.5_f32], [])?;
+    /// let batch = GpuCommandBatch::new(&device);
+    /// let x = batch.input::<f32>("x", 2);
+    /// let y = x * &rate;
+    /// let program = batch.compile().await?;
+    /// rate.write(&[0.25]).await?;
+    /// let outputs = program.run([(x, &[4.0, 8.0])]).await?;
+    /// assert_eq!(outputs.read(y).await?, [1.0, 2.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`DataError::Length`] if the data does not fill the shape; [`DeviceError`] if the device has no room, or fails.
+    pub fn write<'a>(&'a self, data: &'a [T]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async {
+            let (of, given, shape) = (self.handle.origin(), data.len(), self.shape());
+            if given != shape.elements() {
+                return Err(DataError::Length { of, given, shape: shape.clone() }.into());
+            }
+            let _turn = Arc::clone(self.handle.update_lock()).lock_owned().await;
+            let storage = self.device().stored(data).map_err(|error| error.of(&of))?;
+            let keep = Keep { handle: self.handle.clone(), patch: None };
+            commit(self.device(), &[keep], &mut [storage]).await?;
+            Ok(())
+        })
     }
 
     /// The data in a vector of its own, in row-major order. Costs as

@@ -24,6 +24,8 @@ use crate::batch::{BufferId, GpuCommandBatch, Resident};
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
+/// `Debug` prints its type and where it was recorded.
+///
 /// A tensor is `Copy`. It borrows its batch; its [`id`](Self::id) does not. A mistake names the line of the method or
 /// operator that made it.
 pub struct Tensor<'b, T> {
@@ -63,7 +65,7 @@ impl<'b, T: Element> Tensor<'b, T> {
         self
     }
 
-    /// This tensor, by the given name: as [`GpuCommandBatch::name`].
+    /// This tensor, by the given name: as [`GpuCommandBatch::name`]. A name alone does not ask for the value.
     #[track_caller]
     #[expect(clippy::must_use_candidate, reason = "the batch knows the name")]
     pub fn named(self, name: &str) -> Self {
@@ -89,7 +91,13 @@ impl<T> Copy for Tensor<'_, T> {}
 
 impl<T: Element> fmt::Debug for Tensor<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor({:?})", self.id)
+        let recorded = self.batch.recorded();
+        match recorded.node(self.value()) {
+            Some(node) => {
+                write!(f, "Tensor({} {})", recorded.graph[node].ty, recorded.origin(node))
+            }
+            None => write!(f, "Tensor({:?})", self.id),
+        }
     }
 }
 

@@ -5,20 +5,22 @@ use std::ops;
 use crate::base::shape::{Range, Shape};
 use crate::error::MistakeKind;
 
-/// The elements of one axis that [`slice`](crate::GpuCommandBatch::slice) takes: `start..end`, or `..` for all of them;
-/// with a step, `(start..end, step)` or `(.., step)`.
+/// The elements of one axis that [`slice`](crate::GpuCommandBatch::slice) takes: `start..end`, where either may be left
+/// out, or `..` for all of them; with a step, `(start..end, step)`.
 ///
 /// ```
 /// # use onetrip::{Device, GpuCommandBatch, SliceRange};
 /// # let batch = GpuCommandBatch::new(&Device::cpu());
 /// let x = batch.upload_shaped(&[0_i32; 24], [2, 3, 4]);
-/// let y = x.slice([SliceRange::from(..), (1..3).into(), (.., -1).into()]);
+/// let y = x.slice([SliceRange::from(..), (1..).into(), (.., -1).into()]);
 /// assert_eq!(y.shape().unwrap().dims(), [2, 2, 4]);
+/// assert_eq!(x.slice([..1, ..2, ..3]).shape().unwrap().dims(), [1, 2, 3]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceRange {
-    /// `None` for the whole axis.
-    range: Option<ops::Range<usize>>,
+    start: usize,
+    /// `None` for the end of the axis.
+    end: Option<usize>,
     step: isize,
 }
 
@@ -29,7 +31,7 @@ impl SliceRange {
         axis: usize,
         shape: &Shape,
     ) -> Result<Range, MistakeKind> {
-        let range = self.range.clone().unwrap_or(0..shape[axis]);
+        let range = self.start..self.end.unwrap_or(shape[axis]);
         if self.step == 0 {
             return Err(MistakeKind::SliceStep(axis));
         }
@@ -48,27 +50,38 @@ impl SliceRange {
 
 impl From<(ops::Range<usize>, isize)> for SliceRange {
     fn from((range, step): (ops::Range<usize>, isize)) -> Self {
-        Self { range: Some(range), step }
+        Self { start: range.start, end: Some(range.end), step }
     }
 }
 
-impl From<ops::Range<usize>> for SliceRange {
-    fn from(range: ops::Range<usize>) -> Self {
-        (range, 1).into()
+impl From<(ops::RangeFrom<usize>, isize)> for SliceRange {
+    fn from((range, step): (ops::RangeFrom<usize>, isize)) -> Self {
+        Self { start: range.start, end: None, step }
+    }
+}
+
+impl From<(ops::RangeTo<usize>, isize)> for SliceRange {
+    fn from((range, step): (ops::RangeTo<usize>, isize)) -> Self {
+        (0..range.end, step).into()
     }
 }
 
 impl From<(ops::RangeFull, isize)> for SliceRange {
     fn from((_, step): (ops::RangeFull, isize)) -> Self {
-        Self { range: None, step }
+        (0.., step).into()
     }
 }
 
-impl From<ops::RangeFull> for SliceRange {
-    fn from(all: ops::RangeFull) -> Self {
-        (all, 1).into()
-    }
+macro_rules! without_a_step {
+    ($($range:ty),*) => {$(
+        impl From<$range> for SliceRange {
+            fn from(range: $range) -> Self {
+                (range, 1).into()
+            }
+        }
+    )*};
 }
+without_a_step!(ops::Range<usize>, ops::RangeFrom<usize>, ops::RangeTo<usize>, ops::RangeFull);
 
 macro_rules! borrowed {
     ($($range:ty),*) => {$(
@@ -80,3 +93,25 @@ macro_rules! borrowed {
     )*};
 }
 borrowed!(Self, ops::Range<usize>, (ops::Range<usize>, isize));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_without_a_start_or_an_end_reach_those_of_the_axis() {
+        let shape = Shape::from([5]);
+        let along = |range: SliceRange| {
+            range.along(0, &shape).map(|Range { start, step, count }| (start, step, count))
+        };
+        assert_eq!(along((..3).into()), Ok((0, 1, 3)));
+        assert_eq!(along((3..).into()), Ok((3, 1, 2)));
+        assert_eq!(along((.., 2).into()), Ok((0, 2, 3)));
+        assert_eq!(along((1.., -3).into()), Ok((4, -3, 2)));
+        assert_eq!(along((..0).into()), Ok((0, 1, 0)));
+        let outside =
+            |start, end| MistakeKind::SliceRange { start, end, axis: 0, shape: shape.clone() };
+        assert_eq!(along((6..).into()), Err(outside(6, 5)));
+        assert_eq!(along((..6).into()), Err(outside(0, 6)));
+    }
+}

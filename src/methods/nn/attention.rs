@@ -21,12 +21,13 @@ pub struct Attention {
 /// A mask of the scores, which are `[…, L, S]`: `[batch, heads, queries, keys]` with heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionMask {
-    /// Broadcasts to the scores, and is added to them after scaling; −∞ hides a key.
+    /// Broadcasts to the scores, and is added to them after scaling; −∞ hides a key. [`AttentionMask::add`] makes it.
     Add(BufferId<f32>),
-    /// Broadcasts to the scores. Keys count where it holds.
+    /// Broadcasts to the scores. Keys count where it holds. A mask that differs from query to query is of this kind.
+    /// [`AttentionMask::keep`] makes it.
     Keep(BufferId<bool>),
     /// The keys that each sequence has, `[batch, keys]`, for all heads and queries: the padding mask of sequences of
-    /// several lengths. More leading dimensions stand before the keys, as in `q`.
+    /// several lengths. More leading dimensions stand before the keys, as in `q`. [`AttentionMask::keys`] makes it.
     Keys(BufferId<bool>),
 }
 
@@ -44,6 +45,16 @@ impl AttentionMask {
     }
 
     /// [`Keys`](Self::Keys) of an operand of the batch.
+    ///
+    /// ```
+    /// # use onetrip::{Attention, AttentionMask, Device, GpuCommandBatch};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let q = batch.full([2, 8, 5, 64], 1.0_f32); // 2 sequences, 8 heads, 5 tokens
+    /// let known = batch.upload_shaped([true, true, true, true, true, true, true, true, false, false], [2, 5]);
+    /// let mask = Some(AttentionMask::keys(&batch, known));
+    /// let y = q.scaled_dot_product_attention(q, q, Attention { mask, ..Attention::default() });
+    /// assert_eq!(y.shape().unwrap().dims(), [2, 8, 5, 64]);
+    /// ```
     #[track_caller]
     pub fn keys(batch: &GpuCommandBatch, mask: impl Operand<bool>) -> Self {
         Self::Keys(batch.option("AttentionMask::keys", mask))
@@ -173,7 +184,9 @@ fn scores_of(shapes: &[Shape; 3]) -> Option<Shape> {
 /// dimensions and the keys.
 fn spread(keys: &Shape, rank: usize) -> Option<Shape> {
     let (&last, leading) = keys.dims().split_last()?;
-    let ones = rank.checked_sub(1 + leading.len()).filter(|&ones| ones > 0)?;
+    // Scores of four axes or more have heads: the leading dimensions of such a mask are none of them.
+    let least = if rank > 3 { 2 } else { 1 };
+    let ones = rank.checked_sub(1 + leading.len()).filter(|&ones| ones >= least)?;
     let ones = std::iter::repeat_n(1, ones);
     Some(leading.iter().copied().chain(ones).chain([last]).collect())
 }
@@ -205,7 +218,13 @@ fn heads(
     let served = heads(k).max(heads(v));
     let grouped = if heads(q) != served && heads(q) > 1 && served > 1 {
         if !heads(q).is_multiple_of(served) {
-            return Err(wrong());
+            let must = "a multiple of that of keys and values";
+            let given = format!("{} for {served}", heads(q));
+            return Err(MistakeKind::Parameter {
+                what: "the number of heads of queries",
+                must,
+                given,
+            });
         }
         let groups = heads(q) / served;
         let free = causal.is_none() && mask.is_none_or(serves_all);

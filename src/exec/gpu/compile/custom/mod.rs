@@ -26,13 +26,26 @@ pub(crate) fn check(
     let OwnKernel { source, entry, .. } = kernel;
     let module = known(source);
     let module = module.as_ref().as_ref().map_err(MistakeKind::clone)?;
-    module.entry(entry)?.check()?;
+    // A variable that nothing can be bound to is often the reason for which the whole is not valid.
+    if module.entries.is_ok() {
+        module.entry(entry)?.check()?;
+    }
+    let at = inputs.len();
+    let bindings = module.variables.iter().filter(|variable| variable.group == 0).count();
+    if bindings > at + 1 {
+        let plural = if at == 1 { "" } else { "s" };
+        let what = format!(
+            "the kernel was given {at} input{plural}, so binding {at} is the result; the source has {bindings} \
+             bindings: is an `input` missing?"
+        );
+        return Err(MistakeKind::Kernel { line: None, what });
+    }
     for variable in &module.variables {
         variable
             .check(inputs, result)
             .map_err(|what| MistakeKind::Kernel { line: variable.line, what })?;
     }
-    let at = inputs.len();
+    module.entry(entry)?;
     if module.variables.iter().any(|variable| variable.binding as usize == at) {
         return Ok(());
     }
@@ -69,10 +82,10 @@ fn known(source: &Arc<str>) -> Arc<Parsed> {
     parsed
 }
 
-/// The declarations of a valid module.
+/// The declarations of a module.
 struct Module {
-    /// The compute functions.
-    entries: Vec<Entry>,
+    /// The compute functions; the reason if the module is not valid.
+    entries: Result<Vec<Entry>, MistakeKind>,
     /// The variables with a binding.
     variables: Vec<Variable>,
 }
@@ -112,25 +125,26 @@ impl Module {
             MistakeKind::Kernel { line, what: error.message().to_owned() }
         })?;
         let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
-        validator.validate(&module).map_err(|error| {
+        let validated = validator.validate(&module).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
             MistakeKind::Kernel { line, what: chain(error.as_inner()) }
-        })?;
-        let compute = module
-            .entry_points
-            .iter()
-            .filter(|point| point.stage == naga::ShaderStage::Compute)
-            .map(|point| Entry::of(&module, &point.name, source));
+        });
+        let points = || module.entry_points.iter();
+        let entries = validated.map(|_| {
+            let compute = points().filter(|point| point.stage == naga::ShaderStage::Compute);
+            compute.map(|point| Entry::of(&module, &point.name, source)).collect()
+        });
         let variables = module.global_variables.iter().filter_map(|(handle, variable)| {
             let span = module.global_variables.get_span(handle);
             Variable::of(&module, variable, line_of(span, source))
         });
-        Ok(Self { entries: compute.collect(), variables: variables.collect() })
+        Ok(Self { entries, variables: variables.collect() })
     }
 
     fn entry(&self, name: &str) -> Result<&Entry, MistakeKind> {
-        self.entries.iter().find(|entry| entry.name == name).ok_or_else(|| {
-            let names: Vec<&str> = self.entries.iter().map(|entry| &*entry.name).collect();
+        let entries = self.entries.as_ref().map_err(MistakeKind::clone)?;
+        entries.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let names: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();
             let there = match &names[..] {
                 [] => "the module has none".to_owned(),
                 names => {
