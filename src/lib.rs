@@ -81,11 +81,12 @@ mod session;
 pub use base::backend::Backend;
 pub use base::dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
 pub use base::future::BoxFuture;
+pub use base::place::Place;
 pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
+    At, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
     Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView, Resident, RunStats,
     StageProfile, Tensor, UploadData, Values, Wgsl,
 };

@@ -42,6 +42,7 @@ mod values;
 #[cfg(feature = "safetensors")]
 mod weights;
 
+pub use command_batch::At;
 pub use input::{Input, InputPair, Inputs};
 pub use own::{CpuKernel, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};

@@ -15,9 +15,8 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
-use std::panic::Location;
-
 use self::kernel::Kernel;
+use crate::base::place::Place;
 use crate::cost::Limits;
 use crate::plan::{Form, Plan, Step, ValueId};
 
@@ -48,7 +47,7 @@ pub(crate) struct Dispatch {
 pub(crate) struct Own {
     pub entry: String,
     /// The place at which it was recorded.
-    pub place: &'static Location<'static>,
+    pub place: Place,
 }
 
 /// A storage buffer of a dispatch.

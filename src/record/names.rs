@@ -28,6 +28,6 @@ impl Names {
     pub fn origin(&self, graph: &Graph, node: NodeId) -> Origin {
         let names = self.0.iter().filter(|&(_, &named)| named == node);
         let name = names.map(|(name, _)| Arc::clone(name)).min();
-        Origin { op: graph[node].name, name, place: graph[node].place }
+        Origin { op: graph[node].name, name, place: graph[node].place.clone() }
     }
 }

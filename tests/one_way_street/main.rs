@@ -39,7 +39,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
         "base",
         &[
             &["backend", "dtype", "shape", "clock", "units", "lru", "disk_cache", "sync", "panic"],
-            &["future", "process"],
+            &["future", "place", "process"],
             &["trace", "test_device", "disk_writer", "single_flight"],
         ],
     ),

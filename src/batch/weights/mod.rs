@@ -4,7 +4,6 @@ mod convert;
 
 use std::fmt;
 use std::fs::File;
-use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 pub use self::convert::TensorType;
 use super::resident::Resident;
 use crate::base::dtype::Element;
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::device::Device;
 use crate::error::{DataError, Origin, Result};
@@ -168,7 +168,7 @@ impl Weights {
     /// neither 0 nor 1; as [`Device::resident`].
     #[track_caller]
     pub fn resident<T: Element>(&self, device: &Device, tensor: &str) -> Result<Resident<T>> {
-        let of = origin(tensor, Location::caller());
+        let of = origin(tensor, Place::caller());
         let shape = self.shape(tensor)?;
         let elements = self.elements::<T>(tensor, &of)?;
         device.resident_of(of, elements.get(), shape)
@@ -185,7 +185,7 @@ impl Weights {
         device: &Device,
         tensor: &str,
     ) -> Result<Resident<T>> {
-        let of = origin(tensor, Location::caller());
+        let of = origin(tensor, Place::caller());
         let mut dims = self.shape(tensor)?.dims().to_vec();
         let &mut [.., ref mut rows, ref mut columns] = &mut dims[..] else {
             let (file, name) = (self.file.name.clone(), self.full(tensor));
@@ -204,7 +204,7 @@ impl Weights {
     /// As [`resident`](Self::resident), without those of a device.
     #[track_caller]
     pub fn vec<T: Element>(&self, tensor: &str) -> Result<Vec<T>> {
-        let of = origin(tensor, Location::caller());
+        let of = origin(tensor, Place::caller());
         Ok(self.elements::<T>(tensor, &of)?.get().to_vec())
     }
 
@@ -271,7 +271,7 @@ impl<T: Element> Elements<'_, T> {
     }
 }
 
-fn origin(tensor: &str, place: &'static Location<'static>) -> Origin {
+fn origin(tensor: &str, place: Place) -> Origin {
     Origin { op: "resident", name: Some(tensor.into()), place }
 }
 
