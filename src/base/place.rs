@@ -26,7 +26,7 @@ impl Place {
     #[track_caller]
     pub(crate) fn caller() -> Self {
         let code = Self(Repr::Code(Location::caller()));
-        GIVEN.with_borrow(|given| given.clone()).unwrap_or(code)
+        GIVEN.with_borrow(Clone::clone).unwrap_or(code)
     }
 
     /// A line of a file that need not be Rust.

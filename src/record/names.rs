@@ -18,6 +18,11 @@ impl Names {
         self.0.get(name).copied()
     }
 
+    #[cfg(feature = "safetensors")]
+    pub fn iter(&self) -> impl Iterator<Item = (&str, NodeId)> {
+        self.0.iter().map(|(name, &node)| (&**name, node))
+    }
+
     pub fn all(&self) -> Vec<String> {
         let mut names: Vec<String> = self.0.keys().map(ToString::to_string).collect();
         names.sort_unstable();

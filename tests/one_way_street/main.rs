@@ -30,6 +30,7 @@ const STREET: &[&[&str]] = &[
     &["session"],
     &["batch"],
     &["methods"],
+    &["program_file"],
     &["prelude"],
 ];
 
@@ -120,10 +121,10 @@ const PLACES: &[(&str, &[&str])] = &[
     ("slotmap", &["graph", "plan"]),
     ("tokio", &["exec", "device", "residents", "batch"]),
     ("pollster", &["exec/gpu", "device"]),
-    ("serde_json", &["device"]),
+    ("serde_json", &["device", "program_file"]),
     ("tracing", &["base/trace"]),
     ("ndarray", &["batch/arrays"]),
-    ("safetensors", &["batch/weights"]),
+    ("safetensors", &["batch/weights", "program_file"]),
     ("memmap2", &["batch/weights"]),
 ];
 

@@ -98,7 +98,7 @@ impl<T: Element> Resident<T> {
         self.handle.prefer(side);
     }
 
-    pub(super) fn handle(&self) -> &Handle {
+    pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 

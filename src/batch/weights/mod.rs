@@ -1,6 +1,7 @@
 //! Weights of a file in the format safetensors, as residents or as vectors.
 
 mod convert;
+mod program;
 
 use std::fmt;
 use std::fs::File;
@@ -109,6 +110,11 @@ impl Weights {
     /// [`DataError::File`] if it is not of the format.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
         Self::new(Bytes::Owned(bytes), "the file in memory".into())
+    }
+
+    /// The file's name in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.file.name
     }
 
     fn new(bytes: Bytes, name: String) -> Result<Self> {
