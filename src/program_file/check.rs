@@ -158,8 +158,9 @@ fn fits_range(&Range { start, step, count }: &Range, dim: usize) -> bool {
     let last = (count as i64).checked_sub(1).and_then(|steps| steps.checked_mul(step));
     let last = last.and_then(|reach| reach.checked_add(start));
     let inside = |at: i64| (0..dim as i64).contains(&at);
-    // A step that is never taken is 1, or it would overflow as a stride.
-    let whole = i64::try_from(count).is_ok() && if count > 1 { step != 0 } else { step == 1 };
+    // A step that is never taken is small, or it would overflow as a stride.
+    let whole =
+        i64::try_from(count).is_ok() && if count > 1 { step != 0 } else { matches!(step, -1 | 1) };
     // A range of nothing begins anywhere in the axis or at its end.
     let empty = count == 0 && (0..=dim as i64).contains(&start);
     whole && (empty || (count > 0 && inside(start) && last.is_some_and(inside)))

@@ -1,5 +1,6 @@
 //! Descriptions of programs that are files.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use super::document::{Document, place_of};
@@ -12,7 +13,7 @@ use crate::error::Result;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Op, Type};
 
-/// What a file of a [`Program`] says of it. Prints as a list.
+/// The description of a [`Program`] that is a file. Prints as a list.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ProgramInfo {
@@ -83,9 +84,9 @@ fn described(
     graph.downloads = downloads.collect::<Result<_, _>>()?;
     let kept = document.keeps.iter().map(|keep| there(&keep.value));
     graph.keeps = kept.collect::<Result<_, _>>()?;
-    let mut values: Vec<(NodeId, &str)> = Vec::with_capacity(document.names.len());
+    let mut names: HashMap<NodeId, &str> = HashMap::with_capacity(document.names.len());
     for (name, at) in &document.names {
-        values.push((there(at)?, name));
+        names.entry(there(at)?).or_insert(name);
     }
     let value = |name: &str, Type { dtype, shape }: &Type, place: &Place| ValueInfo {
         name: name.to_owned(),
@@ -94,7 +95,7 @@ fn described(
         place: place.clone(),
     };
     let of = |id: NodeId| {
-        let name = values.iter().find(|(named, _)| *named == id).map_or("", |(_, name)| name);
+        let name = names.get(&id).copied().unwrap_or_default();
         value(name, &graph[id].ty, &graph[id].place)
     };
     let (mut inputs, mut tensors) = (Vec::new(), Vec::new());

@@ -15,8 +15,10 @@ use crate::ops::{Op, Type, check_size};
 
 /// The version of the format. A file of a later version is refused.
 pub(super) const VERSION: u32 = 1;
-/// Nodes of a file.
+/// The greatest number of nodes.
 const MOST_NODES: usize = 1 << 20;
+/// The greatest number of residents, and of downloads: others are compared with each.
+const MOST_HELD: usize = 1 << 14;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,9 +108,18 @@ impl Document {
         if let Some(twice) = tensors.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!("two uploads or residents hold the tensor {:?}", twice[0]));
         }
-        match document.nodes.len() {
-            ..=MOST_NODES => Ok(document),
-            more => Err(format!("it has {more} operations, and {MOST_NODES} are the most")),
+        let Self { nodes, residents, bound, downloads, keeps, .. } = &document;
+        let counts = [
+            ("operations", nodes.len(), MOST_NODES),
+            ("residents", residents.len().max(bound.len()), MOST_HELD),
+            ("downloads", downloads.len(), MOST_HELD),
+            ("kept values", keeps.len(), MOST_HELD),
+        ];
+        match counts.into_iter().find(|&(_, count, most)| count > most) {
+            Some((what, count, most)) => {
+                Err(format!("it has {count} {what}, and {most} are the most"))
+            }
+            None => Ok(document),
         }
     }
 

@@ -159,10 +159,11 @@ impl Loader<'_> {
         }
         let mut data = Vec::with_capacity(sources.len());
         for (tensor, id) in document.uploads.iter().zip(sources.into_values()) {
-            let ty = &recorded.graph[id].ty;
+            let node = &recorded.graph[id];
             let buffer = tensor.as_ref().map(|tensor| {
                 let file = self.holder(tensor);
-                file.copy(tensor, ty, &recorded.origin(id)).map(Arc::new)
+                let of = Origin::unnamed(node.name, node.place.clone());
+                file.copy(tensor, &node.ty, &of).map(Arc::new)
             });
             data.push(buffer.transpose()?);
         }

@@ -25,15 +25,14 @@ fn decoder(device: &Device) -> (GpuCommandBatch, Resident<f32>) {
     batch.update(&keys, all);
     let how = onetrip::Attention { causal: Causal::BottomRight, ..Default::default() };
     let y = x.scaled_dot_product_attention(all, all, how).named("y");
-    batch.keep(new);
+    batch.keep(new.named("row"));
     batch.outputs((y, y.argmax(-1)));
     (batch, keys)
 }
 
 async fn step(program: &Program, seed: usize) -> Result<(Vec<f32>, Vec<u32>, Vec<f32>)> {
     let outputs = program.run([("x", &numbers(seed, 8))]).await?;
-    let kept = outputs.kept::<f32>("kept1").or(outputs.kept("kept1.1"));
-    let kept = kept?.read().await?;
+    let kept = outputs.kept::<f32>("row")?.read().await?;
     Ok((outputs.read("y").await?, outputs.read("output1").await?, kept))
 }
 
