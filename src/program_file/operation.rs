@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::wire::wire;
+use super::wire::as_form;
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Move, Range, Shape, Window};
 use crate::ops::{
@@ -24,83 +24,86 @@ pub(super) enum OpForm {
     Invalid,
     Upload(u32),
     Resident(u32),
-    Full(#[serde(with = "wire")] Scalar),
+    Full(#[serde(with = "as_form")] Scalar),
     Arange {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         start: Scalar,
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         step: Scalar,
     },
-    Random(#[serde(with = "wire")] Random),
-    Elementwise(#[serde(with = "wire")] Elementwise, #[serde(with = "wire")] SmallVec<[Scalar; 2]>),
+    Random(#[serde(with = "as_form")] Random),
+    Elementwise(
+        #[serde(with = "as_form")] Elementwise,
+        #[serde(with = "as_form")] SmallVec<[Scalar; 2]>,
+    ),
     Select,
-    Cast(#[serde(with = "wire")] DType),
+    Cast(#[serde(with = "as_form")] DType),
     Reduce {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         op: Reduction,
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         axes: SmallVec<[usize; 4]>,
         keep: bool,
     },
     Row {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         op: Normalization,
         axis: usize,
     },
     Scan {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         op: Scan,
         axis: usize,
     },
     Sort {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         how: Sort,
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         part: Sorted,
     },
     #[serde(rename = "matmul")]
-    MatMul(#[serde(with = "wire")] Precision),
-    Attention(#[serde(with = "wire")] Scores),
+    MatMul(#[serde(with = "as_form")] Precision),
+    Attention(#[serde(with = "as_form")] Scores),
     Move {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         name: Method,
         #[serde(with = "MoveForm")]
         to: Move,
     },
     Pad {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         before: SmallVec<[usize; 4]>,
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         after: SmallVec<[usize; 4]>,
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         value: Scalar,
     },
     Concat {
         axis: usize,
     },
     #[serde(rename = "wgsl")]
-    Own(#[serde(with = "wire")] Arc<OwnKernel>),
+    Own(#[serde(with = "as_form")] Arc<OwnKernel>),
     Gather {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         name: Method,
         axis: usize,
     },
     #[serde(rename = "searchsorted")]
     SearchSorted {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         side: SearchSide,
     },
     TakeAlong {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         name: Method,
         axis: usize,
     },
     InRange {
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         name: Method,
         axis: Option<usize>,
         size: usize,
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         ignored: Option<Scalar>,
     },
 }
@@ -109,13 +112,13 @@ pub(super) enum OpForm {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(remote = "Move", rename_all = "snake_case", deny_unknown_fields)]
 enum MoveForm {
-    Reshape(#[serde(with = "wire")] Shape),
-    Permute(#[serde(with = "wire")] SmallVec<[usize; 4]>),
-    Broadcast(#[serde(with = "wire")] Shape),
-    Slice(#[serde(with = "wire")] SmallVec<[Range; 4]>),
+    Reshape(#[serde(with = "as_form")] Shape),
+    Permute(#[serde(with = "as_form")] SmallVec<[usize; 4]>),
+    Broadcast(#[serde(with = "as_form")] Shape),
+    Slice(#[serde(with = "as_form")] SmallVec<[Range; 4]>),
     Window {
         axis: usize,
-        #[serde(with = "wire")]
+        #[serde(with = "as_form")]
         window: Window,
     },
 }

@@ -24,7 +24,7 @@ pub(super) trait Wire: Sized {
 }
 
 /// The functions that serde calls for a field of a type that is [`Wire`].
-pub(super) mod wire {
+pub(super) mod as_form {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
     use super::Wire;
@@ -147,7 +147,7 @@ listed! {
         |(source, entry, groups): (String, String, [u32; 3])| Self::new(OwnKernel {
             source: source.into(), entry: entry.into(), groups, function: None
         });
-    Normalization: |x| (x.kind().form(), x.epsilon().map(|epsilon| epsilon.value())),
+    Normalization: |x| (x.kind().form(), x.epsilon().map(Scalar::value)),
         |(kind, epsilon): (String, Option<f64>)| {
             let (kind, given) = (RowKind::of(kind)?, epsilon.is_some());
             let whole = kind.with(Scalar::new(DType::F32, epsilon.unwrap_or_default()));
