@@ -49,7 +49,7 @@
 //! - `serde` (default): profiles and counters as serde's data; [`DeviceProfile`] kept on disk.
 //! - `tracing`: spans and events of every stage, under the target `onetrip`.
 //! - `ndarray`: views of arrays as inputs, arrays as results.
-//! - `safetensors`: weights from a file, mapped into memory, as residents.
+//! - `safetensors`: weights from a file, mapped into memory, as residents; programs as [files](Program::save).
 //! - `blocking`: twins of all async methods of devices, batches, programs and residents that wait on the calling
 //!   thread. They are not for tasks of an executor: runs that [update](GpuCommandBatch::update) one resident, or share
 //!   a memory budget, wait for each other. A call here that waits for a run of a task that only this thread would poll
@@ -75,6 +75,8 @@ mod ops;
 mod parity;
 mod plan;
 pub mod prelude;
+#[cfg(feature = "safetensors")]
+mod program_file;
 mod record;
 mod residents;
 mod session;
@@ -82,11 +84,12 @@ mod session;
 pub use base::backend::Backend;
 pub use base::dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
 pub use base::future::BoxFuture;
+pub use base::place::Place;
 pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
+    At, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
     Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView, Resident, RunStats,
     StageProfile, Tensor, UploadData, Values, Wgsl,
 };
@@ -111,6 +114,8 @@ pub use methods::{
 };
 pub use ops::{Precision, SearchSide, SortOrder};
 pub use plan::Explanation;
+#[cfg(feature = "safetensors")]
+pub use program_file::{LoadOptions, ProgramInfo, SaveOptions, ValueInfo};
 #[cfg(feature = "gpu")]
 pub use wgpu;
 

@@ -7,6 +7,7 @@ pub(crate) mod disk_writer;
 pub(crate) mod dtype;
 pub(crate) mod future;
 pub(crate) mod lru;
+pub(crate) mod place;
 pub(crate) mod process;
 pub(crate) mod shape;
 #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no thread waits for a pipeline"))]

@@ -2,8 +2,6 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "views go by value, as in `ndarray`")]
 
-use std::panic::Location;
-
 pub(super) use ndarray::ArrayD;
 use ndarray::{ArrayView, Dimension, IxDyn};
 
@@ -12,6 +10,7 @@ use super::program::{OutputKey, Outputs};
 use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch, Input, Tensor};
 use crate::base::dtype::Element;
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Origin, Result};
@@ -137,7 +136,7 @@ impl Device {
         match array.as_slice() {
             Some(data) => self.resident(data, shape_of(&array)),
             None => {
-                let of = Origin::unnamed("resident", Location::caller());
+                let of = Origin::unnamed("resident", Place::caller());
                 let copied = elements(&array).map_err(|error| error.of(&of))?;
                 self.resident_of(of, copied.as_slice().unwrap_or_default(), shape_of(&array))
             }

@@ -1,10 +1,12 @@
 //! Questions to a batch and requests for its results.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{BufferId, GpuCommandBatch, Values};
 use crate::base::dtype::Element;
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::base::sync::Mutex;
 use crate::cost::Placement;
@@ -42,6 +44,25 @@ impl GpuCommandBatch {
         if recorder.recorded().placement != placement {
             recorder.change().placement = placement;
         }
+    }
+
+    /// Gives a place to all that this thread records until the result is dropped: bindings of other languages name a
+    /// line of their user's code. Errors, [`explain`](Self::explain) and [`to_dot`](Self::to_dot) then name that line,
+    /// in place of one of the binding.
+    ///
+    /// ```
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let (x, y) = (batch.upload(&[1.0_f32; 2]), batch.upload(&[1.0_f32; 3]));
+    /// {
+    ///     let _at = batch.at("model.py", 12);
+    ///     batch.add(x, y);
+    /// }
+    /// let error = batch.check_recorded().unwrap_err().to_string();
+    /// assert!(error.starts_with("model.py:12: add: "));
+    /// ```
+    pub fn at(&self, file: &str, line: u32) -> At<'_> {
+        At { before: Place::set(Some(Place::given(file, line))), of: PhantomData }
     }
 
     /// The shape of a value. `None` if the id is of another batch, or comes from a mistake.
@@ -144,5 +165,21 @@ impl GpuCommandBatch {
     /// The record so far. While the result is held, further recording copies it.
     pub(crate) fn recorded(&self) -> Arc<Recorded> {
         Arc::clone(self.recorder.lock().recorded())
+    }
+}
+
+/// The time in which a thread records under the place that it gave to [`GpuCommandBatch::at`]. Its end restores the
+/// place before.
+#[derive(Debug)]
+#[must_use = "the place counts until this is dropped"]
+pub struct At<'b> {
+    before: Option<Place>,
+    /// It stays on its thread.
+    of: PhantomData<(&'b GpuCommandBatch, *const ())>,
+}
+
+impl Drop for At<'_> {
+    fn drop(&mut self) {
+        Place::set(self.before.take());
     }
 }

@@ -42,9 +42,12 @@ mod values;
 #[cfg(feature = "safetensors")]
 mod weights;
 
+pub use command_batch::At;
 pub use input::{Input, InputPair, Inputs};
 pub use own::{CpuKernel, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
+#[cfg(feature = "safetensors")]
+pub use program::{LoadOptions, SaveOptions};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
 pub use resident::Resident;

@@ -112,6 +112,15 @@ impl GpuCommandBatch {
         recorded.all_given(recorded.uploads.iter().cloned())
     }
 
+    /// The record so far.
+    ///
+    /// # Errors
+    /// Every mistake in it.
+    #[cfg(feature = "safetensors")]
+    pub(crate) fn checked(&self) -> Result<Arc<Recorded>> {
+        Ok(self.snapshot().checked()?.0)
+    }
+
     /// The record at one moment: another thread may go on recording.
     pub(super) fn snapshot(&self) -> Snapshot {
         let recorder = self.recorder.lock();

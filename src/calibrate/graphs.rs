@@ -1,11 +1,10 @@
 //! The graphs that probes run. A graph repeats a small piece of work, each time on data of its own, so that nothing is
 //! fused or shared. In a chain, each piece waits for the one before.
 
-use std::panic::Location;
-
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::dtype::{DType, Scalar};
+use crate::base::place::Place;
 use crate::base::shape::{Move, Range, Shape};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Elementwise, Normalization, Op, Precision, Reduction, Type, infer};
@@ -46,7 +45,7 @@ struct ProbeRecorder {
 impl ProbeRecorder {
     fn push(&mut self, op: Op, inputs: &[NodeId], ty: Type) -> NodeId {
         let inputs: SmallVec<[NodeId; 3]> = inputs.into();
-        let (name, place) = (op.name(), Location::caller());
+        let (name, place) = (op.name(), Place::caller());
         self.graph.push(Node { op, name, inputs, ty, place })
     }
 

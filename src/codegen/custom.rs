@@ -32,7 +32,7 @@ fn own(form: &CustomForm, kernel: &Kernel<'_>) -> Dispatch {
     Dispatch {
         label: step.label(),
         wgsl: form.kernel.source.to_string(),
-        own: Some(Own { entry: form.kernel.entry.to_string(), place: step.place }),
+        own: Some(Own { entry: form.kernel.entry.to_string(), place: step.place.clone() }),
         buffers: inputs.chain(outputs).map(binding).collect(),
         params: Vec::new(),
         groups: form.kernel.groups,

@@ -1,14 +1,13 @@
 //! Data that a batch does not have, and data that does not fit.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::file_and_line;
 use super::wording::{foreign, listed, nearest, type_to_ask_for};
 use crate::base::dtype::DType;
+use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
 
 /// The value that a message is about: which method recorded or made it, and where. Prints as
@@ -20,12 +19,12 @@ pub struct Origin {
     /// The name that the user gave the value, if any.
     pub name: Option<Arc<str>>,
     /// The caller's file and line.
-    pub place: &'static Location<'static>,
+    pub place: Place,
 }
 
 impl Origin {
     /// The origin of a value without a name.
-    pub(crate) fn unnamed(op: &'static str, place: &'static Location<'static>) -> Self {
+    pub(crate) fn unnamed(op: &'static str, place: Place) -> Self {
         Self { op, name: None, place }
     }
 }
@@ -36,7 +35,7 @@ impl fmt::Display for Origin {
         if let Some(name) = &self.name {
             write!(f, " {name:?}")?;
         }
-        write!(f, " (at {})", file_and_line(self.place))
+        write!(f, " (at {})", self.place)
     }
 }
 
@@ -231,6 +230,11 @@ pub enum DataError {
         /// The mistake.
         reason: String,
     },
+    /// A kernel with a function for the CPU, in a program that is to be saved.
+    #[error(
+        "{0} has a function for the CPU, which no file holds; record it without `on_cpu`, for GPUs alone"
+    )]
+    Function(Origin),
     /// A file has no tensor of the name.
     #[error("{file}: there is no tensor {name:?}{}, but {}", nearest(name, there), listed(there))]
     NoTensor {

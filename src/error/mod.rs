@@ -10,7 +10,6 @@ mod run;
 mod wording;
 
 use std::fmt;
-use std::panic::Location;
 
 use thiserror::Error;
 
@@ -55,9 +54,4 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// A place in the user's code as every message shows it.
-pub(crate) fn file_and_line(place: &Location<'_>) -> String {
-    format!("{}:{}", place.file(), place.line())
 }

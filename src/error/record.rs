@@ -1,11 +1,11 @@
 //! Mistakes of recording: where each was made.
 
 use std::fmt;
-use std::panic::Location;
 
 use thiserror::Error;
 
 use super::mistake::MistakeKind;
+use crate::base::place::Place;
 
 /// Every mistake in a recorded graph, in the order in which they were made.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +34,10 @@ impl std::error::Error for Mistakes {}
 
 /// One mistake, with its place, its operation and the reason.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("{}:{}: {op}: {what}", place.file(), place.line())]
+#[error("{place}: {op}: {what}")]
 pub struct Mistake {
     /// The caller's file and line.
-    pub place: &'static Location<'static>,
+    pub place: Place,
     /// The method that was called.
     pub op: &'static str,
     /// The mistake, and its cure.

@@ -1,20 +1,20 @@
 //! Ends of a run: data that an operation cannot work with, and bounds of the caller.
 
-use std::panic::Location;
 use std::time::Duration;
 
 use thiserror::Error;
 
 use super::data::Origin;
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 
 /// Data that an operation cannot work with, found by the run: the first that there is, by the order in which operations
 /// were recorded, and by the position of the element.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}:{}: {op}: {}", place.file(), place.line(), what.message(op, at))]
+#[error("{place}: {op}: {}", what.message(op, at))]
 pub struct Fault {
     /// The place where the operation was recorded.
-    pub place: &'static Location<'static>,
+    pub place: Place,
     /// The method that recorded it.
     pub op: &'static str,
     /// The position of the index among the indices, or of the result of a division.

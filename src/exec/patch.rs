@@ -33,6 +33,20 @@ impl Patch {
         Self { runs, len: size * inner, start: at * inner, stride: after[0] * inner }
     }
 
+    /// Returns the axis and the first element along it of a patch of `size_of(axis)` elements of a tensor of `shape`.
+    #[cfg(feature = "safetensors")]
+    pub fn axis_and_start(
+        self,
+        shape: &Shape,
+        size_of: impl Fn(usize) -> usize,
+    ) -> Option<(usize, usize)> {
+        (0..shape.rank()).find_map(|axis| {
+            let inner: usize = shape.dims()[axis + 1..].iter().product();
+            let at = self.start.checked_div(inner)?;
+            (Self::new(shape, axis, at, size_of(axis)) == self).then_some((axis, at))
+        })
+    }
+
     /// Returns three numbers for each run: its start among the new elements, its start in the tensor, and its length.
     /// All three are numbers of elements times `size`.
     pub fn copies(self, size: usize) -> impl Iterator<Item = (usize, usize, usize)> {

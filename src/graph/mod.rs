@@ -6,14 +6,13 @@ mod dot;
 mod hash;
 mod part;
 
-use std::panic::Location;
-
 pub(crate) use cut::{Network, Vertex};
 pub(crate) use hash::Fingerprint;
 pub(crate) use part::{GraphPart, PartUpload};
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 
+use crate::base::place::Place;
 use crate::ops::{Op, Type, infer};
 
 slotmap::new_key_type! {
@@ -30,7 +29,7 @@ pub(crate) struct Node {
     pub inputs: SmallVec<[NodeId; 3]>,
     pub ty: Type,
     /// The place at which the user recorded it.
-    pub place: &'static Location<'static>,
+    pub place: Place,
 }
 
 /// A recorded graph: plain data.

@@ -69,7 +69,7 @@ macro_rules! define {
             pub const ALL: [Self; [$(stringify!($op)),*].len()] = [$(Self::$op),*];
 
             /// The operation with this ε, if it has one.
-            #[cfg(test)]
+            #[cfg(any(test, feature = "safetensors"))]
             pub fn with(self, epsilon: Scalar) -> Normalization {
                 let _ = epsilon;
                 match self { $(Self::$op => Normalization::$op $(({ let $epsilon = epsilon; $epsilon }))?),* }

@@ -4,7 +4,7 @@ use super::devices;
 use super::interpret::{ExactTensor, interpret};
 use super::sample::for_dtype;
 use crate::base::dtype::DType;
-use crate::batch::{GpuCommandBatch, RunStats};
+use crate::batch::{BufferId, GpuCommandBatch, RunStats};
 use crate::device::Device;
 use crate::exec::HostBuffer;
 use crate::expr::reference::LaneValue;
@@ -46,7 +46,40 @@ pub(super) fn check_on(
     for node in batch.recorded().graph.outputs() {
         compare(&what, &batch, node, &want[node], tolerance);
     }
+    #[cfg(feature = "safetensors")]
+    if !device.uses(crate::Backend::Gpu) {
+        travels(&what, &batch);
+    }
     batch.stats().clone()
+}
+
+/// The batch that ran, as a file, gives the same results bit for bit, and the same file again.
+#[cfg(feature = "safetensors")]
+fn travels(what: &str, batch: &GpuCommandBatch) {
+    let travelled = async {
+        let bytes = batch.to_bytes().await?;
+        let program = crate::Program::load_bytes(batch.device(), bytes.clone()).await?;
+        let outputs = program.run(()).await?;
+        crate::Result::Ok((bytes, program, outputs))
+    };
+    let (bytes, program, outputs) = pollster::block_on(travelled)
+        .unwrap_or_else(|error: crate::Error| panic!("{what}: {error}"));
+    assert_eq!(program.fingerprint(), batch.recorded().graph.fingerprint().0, "{what}");
+    assert_eq!(pollster::block_on(program.to_bytes()).unwrap(), bytes, "{what}");
+    let (own, travelled) = (batch.recorded(), program.recorded());
+    let loaded = travelled.graph.outputs();
+    assert_eq!(own.graph.outputs().len(), loaded.len(), "{what}");
+    for (own_id, id) in own.graph.outputs().into_iter().zip(loaded) {
+        let dtype = own.graph[own_id].ty.dtype;
+        for_dtype!(dtype, T => {
+            let before: Vec<T> =
+                pollster::block_on(batch.read(BufferId::new(own_id, own.brand))).unwrap();
+            let after: Vec<T> =
+                pollster::block_on(outputs.read(BufferId::new(id, travelled.brand))).unwrap();
+            let bytes = |x: &[T]| bytemuck::cast_slice::<T, u8>(x).to_vec();
+            assert_eq!(bytes(&before), bytes(&after), "{what}: the loaded program's");
+        });
+    }
 }
 
 fn compare(
@@ -101,7 +134,7 @@ fn magnitude(tensor: &ExactTensor) -> f64 {
 
 fn read(batch: &GpuCommandBatch, node: NodeId, dtype: DType) -> Vec<LaneValue> {
     for_dtype!(dtype, T => {
-        let id = crate::BufferId::<T>::new(node, batch.brand);
+        let id = BufferId::<T>::new(node, batch.brand);
         let values = pollster::block_on(batch.read(id)).expect("a download");
         values.into_iter().map(|v| LaneValue::from(crate::Element::scalar(v))).collect()
     })

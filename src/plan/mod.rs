@@ -45,10 +45,10 @@ pub(crate) use step::Step;
 pub(crate) use step::{Cost, Scratch};
 pub(crate) use step_parts::{OperandSource, Space, StepOperand, StepOutput, ValueId};
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use crate::base::dtype::DType;
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::cost::{Backend, DeviceProfile, Limits, Prediction};
 use crate::graph::NodeId;
@@ -100,7 +100,7 @@ pub(crate) struct Value {
     pub node: NodeId,
     /// The operation that made it, and where that was recorded.
     pub op: &'static str,
-    pub place: &'static Location<'static>,
+    pub place: Place,
     pub dtype: DType,
     pub shape: Shape,
     pub home: Home,

@@ -1,13 +1,12 @@
 //! A step of a plan: one fused kernel, as a value that prints.
 
-use std::panic::Location;
-
 use smallvec::SmallVec;
 
 use super::forms::Form;
 use super::step_parts::{Lookup, OperandSource, StepOperand, StepOutput, StepParts, ValueId};
 use super::{Target, Value};
 use crate::base::dtype::Scalar;
+use crate::base::place::Place;
 use crate::expr::Expr;
 
 /// One kernel: a form, with expressions in its holes.
@@ -16,7 +15,7 @@ pub(crate) struct Step {
     /// The operations that it computes, in the order recorded.
     pub ops: Vec<&'static str>,
     /// The place at which the last of them was recorded.
-    pub place: &'static Location<'static>,
+    pub place: Place,
     pub form: Form,
     /// The arena of every expression in this step: prologues and outputs.
     pub expr: Expr,

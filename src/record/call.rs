@@ -1,42 +1,42 @@
 //! The user's call that is being recorded, by method and place.
 
-use std::cell::Cell;
-use std::panic::Location;
+use std::cell::RefCell;
+
+use crate::base::place::Place;
 
 /// A call of the user's: the method, and where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct UserCall {
     pub name: &'static str,
-    pub place: &'static Location<'static>,
+    pub place: Place,
 }
 
 thread_local! {
     /// The call that everything recorded on this thread is part of. Recording is synchronous, so one thread records all of
     /// a call.
-    static OUTER: Cell<Option<UserCall>> = const { Cell::new(None) };
+    static OUTER: RefCell<Option<UserCall>> = const { RefCell::new(None) };
 }
 
 impl UserCall {
     /// The call that is being recorded: the outer one, or else that of the method `name`.
     #[track_caller]
     pub fn current(name: &'static str) -> Self {
-        match OUTER.get() {
+        match OUTER.with_borrow(Clone::clone) {
             Some(call) => call,
-            None => Self { name, place: Location::caller() },
+            None => Self { name, place: Place::caller() },
         }
     }
 
     /// Makes everything recorded until the result is dropped part of the method `name`, unless an outer call encloses it.
     #[track_caller]
     pub fn enter(name: &'static str) -> Entered {
-        let before = OUTER.get();
-        OUTER.set(Some(Self::current(name)));
-        Entered { before }
+        let call = Self::current(name);
+        Entered { before: OUTER.replace(Some(call)) }
     }
 
     /// The method that the user called, from within one that is made of others.
     pub fn outer_name() -> &'static str {
-        OUTER.get().map_or("operation", |call| call.name)
+        OUTER.with_borrow(|outer| outer.as_ref().map_or("operation", |call| call.name))
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        OUTER.set(self.before);
+        OUTER.set(self.before.take());
     }
 }
 

@@ -18,6 +18,11 @@ impl Names {
         self.0.get(name).copied()
     }
 
+    #[cfg(feature = "safetensors")]
+    pub fn iter(&self) -> impl Iterator<Item = (&str, NodeId)> {
+        self.0.iter().map(|(name, &node)| (&**name, node))
+    }
+
     /// The names of the values that `is_meant` holds for, in order.
     pub fn of(&self, is_meant: impl Fn(NodeId) -> bool) -> Vec<String> {
         let meant = self.0.iter().filter(|&(_, &node)| is_meant(node));
@@ -33,6 +38,6 @@ impl Names {
 
     /// The name of a value of `graph` in messages.
     pub fn origin(&self, graph: &Graph, node: NodeId) -> Origin {
-        Origin { op: graph[node].name, name: self.first(node).cloned(), place: graph[node].place }
+        Origin { op: graph[node].name, name: self.first(node).cloned(), place: graph[node].place.clone() }
     }
 }

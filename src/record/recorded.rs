@@ -1,11 +1,11 @@
 //! The record of a batch or a program: graph, data and residents.
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::names::Names;
+use crate::base::place::Place;
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
@@ -80,7 +80,7 @@ impl Recorded {
     pub(crate) fn first_result(&self) -> Origin {
         let outputs = self.graph.outputs();
         let first = outputs.first().or(self.graph.keeps.first());
-        let unknown = || Origin::unnamed("nothing", Location::caller());
+        let unknown = || Origin::unnamed("nothing", Place::caller());
         first.map_or_else(unknown, |&node| self.origin(node))
     }
 

@@ -1,15 +1,15 @@
 //! The handle of a resident, without its element type.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Storage;
+use crate::base::place::Place;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::{Backend, Residence};
 use crate::device::Device;
-use crate::error::{DeviceError, MistakeKind, Origin, ReadError, Result, file_and_line};
+use crate::error::{DeviceError, MistakeKind, Origin, ReadError, Result};
 use crate::exec::HostBuffer;
 use crate::exec::gpu::DeviceBuffer;
 use crate::ops::Type;
@@ -22,7 +22,7 @@ struct Cell {
     device: Device,
     ty: Type,
     /// The place in the user's code where it was made.
-    place: &'static Location<'static>,
+    place: Place,
     storage: Mutex<Storage>,
     /// True if the host keeps a copy of all data that fills the resident.
     keeps_host_copy: AtomicBool,
@@ -35,12 +35,7 @@ struct Cell {
 }
 
 impl Handle {
-    pub fn new(
-        device: &Device,
-        ty: Type,
-        place: &'static Location<'static>,
-        storage: Storage,
-    ) -> Self {
+    pub fn new(device: &Device, ty: Type, place: Place, storage: Storage) -> Self {
         Self(Arc::new(Cell {
             device: device.clone(),
             ty,
@@ -90,7 +85,7 @@ impl Handle {
         }
         let storage = storage.still_there(&self.0.device);
         if storage.is_empty() {
-            let (what, place) = (self.0.ty.to_string(), file_and_line(self.0.place));
+            let (what, place) = (self.0.ty.to_string(), self.0.place.to_string());
             return Err(DeviceError::ResidentLost { what, place });
         }
         Ok(Some(storage))
@@ -193,12 +188,12 @@ impl Handle {
     }
 
     pub fn origin(&self) -> Origin {
-        Origin::unnamed("resident", self.0.place)
+        Origin::unnamed("resident", self.0.place.clone())
     }
 
     /// The error for a resident that no run has filled yet.
     pub fn empty(&self) -> ReadError {
-        ReadError::EmptyResident { place: file_and_line(self.0.place) }
+        ReadError::EmptyResident { place: self.0.place.to_string() }
     }
 
     /// The mistake to use the resident in a batch of `other`, another device.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::Handle;
 use crate::cost::Residence;
-use crate::error::{Error, PlanError, Result, file_and_line};
+use crate::error::{Error, PlanError, Result};
 use crate::exec::HostBuffer;
 use crate::exec::gpu::{DeviceBuffer, Gpu};
 use crate::exec::threads::off_thread;
@@ -20,7 +20,7 @@ use crate::ops::Op;
 pub(crate) fn locations(graph: &Graph, residents: &[Handle]) -> Result<SmallVec<[Residence; 8]>> {
     let empty = |at: usize| {
         let bound = graph.iter().find(|(_, node)| node.op == Op::Resident(at as u32));
-        let place = bound.map(|(_, node)| file_and_line(node.place)).unwrap_or_default();
+        let place = bound.map(|(_, node)| node.place.to_string()).unwrap_or_default();
         Error::from(PlanError::EmptyResident { place })
     };
     let each = residents.iter().enumerate();

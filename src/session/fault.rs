@@ -37,7 +37,7 @@ pub(super) fn fault(
         }
         _ => (&node.ty.shape, FaultKind::DivisionByZero),
     };
-    Fault { place: node.place, op: node.name, at: coordinates(shape, at), what }
+    Fault { place: node.place.clone(), op: node.name, at: coordinates(shape, at), what }
 }
 
 /// Element `at` of a node of integers, where the host knows it: in uploads, and in views of them.

@@ -30,6 +30,7 @@ const STREET: &[&[&str]] = &[
     &["session"],
     &["batch"],
     &["methods"],
+    &["program_file"],
     &["prelude"],
 ];
 
@@ -39,7 +40,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
         "base",
         &[
             &["backend", "dtype", "shape", "clock", "units", "lru", "disk_cache", "sync", "panic"],
-            &["future", "process"],
+            &["future", "place", "process"],
             &["trace", "test_device", "disk_writer", "single_flight"],
         ],
     ),
@@ -121,10 +122,10 @@ const PLACES: &[(&str, &[&str])] = &[
     ("slotmap", &["graph", "plan"]),
     ("tokio", &["exec", "device", "residents", "batch"]),
     ("pollster", &["exec/gpu", "device"]),
-    ("serde_json", &["device"]),
+    ("serde_json", &["device", "program_file"]),
     ("tracing", &["base/trace"]),
     ("ndarray", &["batch/arrays"]),
-    ("safetensors", &["batch/weights"]),
+    ("safetensors", &["batch/weights", "program_file"]),
     ("memmap2", &["batch/weights"]),
 ];
 

@@ -4,6 +4,8 @@
 mod loans;
 mod waiting;
 
+#[cfg(feature = "safetensors")]
+use std::path::Path;
 use std::time::Duration;
 
 use self::loans::Loans;
@@ -15,6 +17,8 @@ use crate::batch::{
     BufferId, GpuCommandBatch, Inputs, OutputKey, Outputs, Profile, Program, ReadView, Resident,
     Tensor,
 };
+#[cfg(feature = "safetensors")]
+use crate::batch::{LoadOptions, SaveOptions, Weights};
 use crate::calibrate::Progress;
 use crate::cost::{DeviceProfile, Placement};
 use crate::device::{Device, DeviceBuilder};
@@ -82,6 +86,10 @@ twins!(GpuCommandBatch {
     #[cfg(feature = "ndarray")]
     wait read_array: read_array_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> ArrayD<T>;
     wait compile: compile_blocking(&self,)() -> Program;
+    #[cfg(feature = "safetensors")]
+    wait save: save_blocking(&self,)(path: impl AsRef<Path>) -> ();
+    #[cfg(feature = "safetensors")]
+    wait to_bytes: to_bytes_blocking(&self,)() -> Vec<u8>;
 });
 
 twins!(Program {
@@ -91,6 +99,19 @@ twins!(Program {
     wait run_unless: run_unless_blocking<'a, K>(&self,)
         (stop: impl Future<Output = ()>, inputs: impl Inputs<'a, K>)
         -> Outputs;
+    #[cfg(feature = "safetensors")]
+    wait save: save_blocking(&self,)(path: impl AsRef<Path>) -> ();
+    #[cfg(feature = "safetensors")]
+    wait save_with: save_with_blocking(&self,)(path: impl AsRef<Path>, options: SaveOptions) -> ();
+    #[cfg(feature = "safetensors")]
+    wait to_bytes: to_bytes_blocking(&self,)() -> Vec<u8>;
+    #[cfg(feature = "safetensors")]
+    wait load: load_blocking()(device: &Device, path: impl AsRef<Path>) -> Self;
+    #[cfg(feature = "safetensors")]
+    wait load_bytes: load_bytes_blocking()(device: &Device, bytes: Vec<u8>) -> Self;
+    #[cfg(feature = "safetensors")]
+    wait load_with: load_with_blocking()(device: &Device, file: &Weights, options: LoadOptions)
+        -> Self;
     wait profile: profile_blocking<'a, K>(&self,)
         (inputs: impl Inputs<'a, K>) -> Profile;
 });

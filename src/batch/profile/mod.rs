@@ -12,7 +12,6 @@ use crate::base::shape::Shape;
 use crate::base::trace::{Part, Timeline, What};
 use crate::cost::Backend;
 use crate::device::{Device, Prepared};
-use crate::error::file_and_line;
 use crate::plan::{Measure, Plan, Step, ValueId};
 use crate::session::RunStats;
 
@@ -170,7 +169,7 @@ fn kernels(
         KernelProfile {
             kernel: step.label(),
             form: step.form.kernel().name(),
-            place: file_and_line(step.place),
+            place: step.place.to_string(),
             inputs: step.reads().iter().map(shape).collect(),
             outputs: step.outputs.iter().map(|output| shape(&output.value)).collect(),
             backend: plan.backend,

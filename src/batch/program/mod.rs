@@ -1,5 +1,7 @@
 //! Programs: batches that are recorded once and run as often as wanted, by many tasks at once.
 
+#[cfg(feature = "safetensors")]
+mod file_options;
 mod outputs;
 mod signature;
 
@@ -11,6 +13,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "safetensors")]
+pub use self::file_options::{LoadOptions, SaveOptions};
 pub use self::outputs::{OutputKey, Outputs};
 use self::signature::Unknown;
 use super::GpuCommandBatch;
@@ -109,7 +113,12 @@ impl Program {
         Self::compiled(Arc::new(Recorded { placement, ..(*self.0.recorded).clone() }))
     }
 
-    fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
+    #[cfg(feature = "safetensors")]
+    pub(crate) fn recorded(&self) -> &Arc<Recorded> {
+        &self.0.recorded
+    }
+
+    pub(crate) fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
             let order = recorded.update_order();
             let program = Inner { recorded, order, plan: LastPlan::default() };

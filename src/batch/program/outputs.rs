@@ -123,7 +123,7 @@ impl Outputs {
         let mut kept = graph.keeps.iter().zip(&self.kept);
         let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
         let (_, storage) = kept.ok_or_else(|| ReadError::NotKept(recorded.origin(node)))?;
-        let (ty, place) = (graph[node].ty.clone(), graph[node].place);
+        let (ty, place) = (graph[node].ty.clone(), graph[node].place.clone());
         Ok(Resident::holding(device, ty, place, storage.clone()))
     }
 

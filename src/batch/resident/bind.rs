@@ -1,11 +1,10 @@
 //! Residents in batches: read by its operations, filled by its runs, and carried from run to run.
 
-use std::panic::Location;
-
 use smallvec::SmallVec;
 
 use super::Resident;
 use crate::base::dtype::Element;
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Tensor};
 use crate::ops::{Op, Type};
@@ -51,7 +50,7 @@ impl GpuCommandBatch {
             Ok(node) => recorder.recorded().graph[node].ty.clone(),
             Err(_) => Type { dtype: T::DTYPE, shape: Shape::default() },
         };
-        let handle = Handle::new(&self.device, ty, Location::caller(), Storage::default());
+        let handle = Handle::new(&self.device, ty, Place::caller(), Storage::default());
         match node {
             Ok(node) if matches!(recorder.recorded().graph[node].op, Op::Invalid) => {}
             Ok(node) => {

@@ -4,11 +4,11 @@ mod bind;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
+use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::batch::read::{ReadView, check_length};
 use crate::cost::Backend;
@@ -53,12 +53,7 @@ impl<T: Element> Resident<T> {
     }
 
     /// A resident of `ty`, whose elements are `T`s, made at `place`, that holds `storage`.
-    pub(super) fn holding(
-        device: &Device,
-        ty: Type,
-        place: &'static Location<'static>,
-        storage: Storage,
-    ) -> Self {
+    pub(super) fn holding(device: &Device, ty: Type, place: Place, storage: Storage) -> Self {
         Self::of(Handle::new(device, ty, place, storage))
     }
 
@@ -103,7 +98,7 @@ impl<T: Element> Resident<T> {
         self.handle.prefer(side);
     }
 
-    pub(super) fn handle(&self) -> &Handle {
+    pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 
@@ -265,7 +260,7 @@ impl Device {
     /// [`DeviceError`] if the device has no room.
     #[track_caller]
     pub fn resident<T: Element>(&self, data: &[T], shape: impl Into<Shape>) -> Result<Resident<T>> {
-        self.resident_of(Origin::unnamed("resident", Location::caller()), data, shape.into())
+        self.resident_of(Origin::unnamed("resident", Place::caller()), data, shape.into())
     }
 
     /// As [`resident`](Self::resident), for a call that messages are to name as `of`.

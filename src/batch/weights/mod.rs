@@ -1,10 +1,10 @@
 //! Weights of a file in the format safetensors, as residents or as vectors.
 
 mod convert;
+mod program;
 
 use std::fmt;
 use std::fs::File;
-use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 pub use self::convert::TensorType;
 use super::resident::Resident;
 use crate::base::dtype::Element;
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::device::Device;
 use crate::error::{DataError, Origin, Result};
@@ -111,6 +112,11 @@ impl Weights {
         Self::new(Bytes::Owned(bytes), "the file in memory".into())
     }
 
+    /// The file's name in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.file.name
+    }
+
     fn new(bytes: Bytes, name: String) -> Result<Self> {
         let read = SafeTensors::read_metadata(bytes.get());
         let not_one =
@@ -168,7 +174,7 @@ impl Weights {
     /// neither 0 nor 1; as [`Device::resident`].
     #[track_caller]
     pub fn resident<T: Element>(&self, device: &Device, tensor: &str) -> Result<Resident<T>> {
-        let of = origin(tensor, Location::caller());
+        let of = origin(tensor, Place::caller());
         let shape = self.shape(tensor)?;
         let elements = self.elements::<T>(tensor, &of)?;
         device.resident_of(of, elements.get(), shape)
@@ -185,7 +191,7 @@ impl Weights {
         device: &Device,
         tensor: &str,
     ) -> Result<Resident<T>> {
-        let of = origin(tensor, Location::caller());
+        let of = origin(tensor, Place::caller());
         let mut dims = self.shape(tensor)?.dims().to_vec();
         let &mut [.., ref mut rows, ref mut columns] = &mut dims[..] else {
             let (file, name) = (self.file.name.clone(), self.full(tensor));
@@ -204,7 +210,7 @@ impl Weights {
     /// As [`resident`](Self::resident), without those of a device.
     #[track_caller]
     pub fn vec<T: Element>(&self, tensor: &str) -> Result<Vec<T>> {
-        let of = origin(tensor, Location::caller());
+        let of = origin(tensor, Place::caller());
         Ok(self.elements::<T>(tensor, &of)?.get().to_vec())
     }
 
@@ -271,7 +277,7 @@ impl<T: Element> Elements<'_, T> {
     }
 }
 
-fn origin(tensor: &str, place: &'static Location<'static>) -> Origin {
+fn origin(tensor: &str, place: Place) -> Origin {
     Origin { op: "resident", name: Some(tensor.into()), place }
 }
 

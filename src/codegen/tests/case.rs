@@ -1,8 +1,7 @@
 //! Steps made by hand, with data.
 
-use std::panic::Location;
-
 use crate::base::dtype::{DType, Scalar};
+use crate::base::place::Place;
 use crate::base::shape::{Shape, View};
 use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Limits};
@@ -142,7 +141,7 @@ impl Maker {
     pub fn finish(self, form: Form) -> Case {
         let mut step = Step {
             ops: vec!["test"],
-            place: Location::caller(),
+            place: Place::caller(),
             form,
             expr: self.expr.finish(),
             operands: self.operands,
@@ -155,7 +154,7 @@ impl Maker {
         let (mut values, mut data) = (Vec::new(), Vec::new());
         for (dtype, shape, content) in self.values {
             let (node, home) = (NodeId::default(), Home::Slot(0));
-            values.push(Value { node, op: "test", place: Location::caller(), dtype, shape, home });
+            values.push(Value { node, op: "test", place: Place::caller(), dtype, shape, home });
             data.push(content);
         }
         step.scratch = Scratch::of(&step.form, &step.parts(&values));

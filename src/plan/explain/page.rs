@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::apart::apart;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits};
-use crate::error::file_and_line;
 use crate::plan::forms::Measure;
 use crate::plan::schedule::memory::Life;
 use crate::plan::step::{Step, total};
@@ -57,7 +56,7 @@ impl Printer<'_> {
             ids.truncate(NAMED);
         }
         let named = ids.iter().map(|&id| {
-            let place = file_and_line(self.plan.values[id.index()].place);
+            let place = self.plan.values[id.index()].place.to_string();
             format!("{} at {place}", self.value(id))
         });
         let named = named.collect::<Vec<_>>().join(", ");

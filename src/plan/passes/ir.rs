@@ -1,10 +1,9 @@
 //! The planner's own graph: the nodes that the outputs need, by position, simplified pass by pass.
 
-use std::panic::Location;
-
 use slotmap::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 
+use crate::base::place::Place;
 use crate::base::shape::Move;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Op, Type};
@@ -25,7 +24,7 @@ pub(crate) struct IrNode {
     pub op: Op,
     pub inputs: SmallVec<[Ix; 3]>,
     pub ty: Type,
-    pub place: &'static Location<'static>,
+    pub place: Place,
     pub node: NodeId,
 }
 
@@ -35,11 +34,17 @@ impl Ir {
         let mut at = SecondaryMap::new();
         let mut ir = Self::default();
         for (id, node) in graph.iter() {
-            let &Node { ref op, ref inputs, ref ty, place, .. } = node;
+            let Node { op, inputs, ty, place, .. } = node;
             let inputs = inputs.iter().map(|&input| at[input]).collect();
             at.insert(
                 id,
-                ir.push(IrNode { op: op.clone(), inputs, ty: ty.clone(), place, node: id }),
+                ir.push(IrNode {
+                    op: op.clone(),
+                    inputs,
+                    ty: ty.clone(),
+                    place: place.clone(),
+                    node: id,
+                }),
             );
         }
         ir.downloads = graph.outputs().into_iter().map(|id| at[id]).collect();

@@ -103,7 +103,7 @@ impl<'a> ValueHomes<'a> {
         self.values.push(Value {
             node: node.node,
             op: node.op.name(),
-            place: node.place,
+            place: node.place.clone(),
             dtype: node.ty.dtype,
             shape: node.ty.shape.clone(),
             home,

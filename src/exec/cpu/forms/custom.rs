@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::base::process::caught;
-use crate::error::{DeviceError, file_and_line};
+use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::Job;
 use crate::plan::CustomForm;
@@ -29,7 +29,7 @@ pub(crate) fn run(
     let inputs: Option<SmallVec<[&[u8]; 4]>> = form.inputs.iter().map(elements).collect();
     let inputs = inputs.ok_or_else(|| DeviceError::broken("an input was never computed"))?;
     caught(|| function.call(&inputs, output.bytes_mut())).map_err(|message| DeviceError::Panicked {
-        place: file_and_line(step.place),
+        place: step.place.to_string(),
         op: "wgsl",
         message,
     })

@@ -1,11 +1,11 @@
 //! One-step plans made by hand, run on the cores and compared with their meaning.
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::base::dtype::{DType, Element, Scalar};
+use crate::base::place::Place;
 use crate::base::shape::{Shape, View};
 use crate::base::trace::Timeline;
 use crate::cost::Backend;
@@ -122,7 +122,7 @@ impl Case {
         let stored = |dtype, shape: Shape, home| Stored {
             node: NodeId::default(),
             op: "test",
-            place: Location::caller(),
+            place: Place::caller(),
             dtype,
             shape,
             home,
@@ -144,7 +144,7 @@ impl Case {
             values,
             steps: vec![Step {
                 ops: vec!["test"],
-                place: Location::caller(),
+                place: Place::caller(),
                 form,
                 expr: b.clone().finish(),
                 operands: self.operands,

@@ -1,12 +1,12 @@
 //! Tests of plans of several steps: slots that are used again, results that share memory, the pool.
 
-use std::panic::Location;
 use std::slice;
 use std::sync::Arc;
 
 use smallvec::smallvec;
 
 use crate::base::dtype::DType;
+use crate::base::place::Place;
 use crate::base::shape::View;
 use crate::base::trace::Timeline;
 use crate::cost::Backend;
@@ -30,7 +30,7 @@ fn value(home: Home) -> Value {
     Value {
         node: NodeId::default(),
         op: "test",
-        place: Location::caller(),
+        place: Place::caller(),
         dtype: DType::F32,
         shape: LEN.into(),
         home,
@@ -52,7 +52,7 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
     };
     Step {
         ops: vec!["test"],
-        place: Location::caller(),
+        place: Place::caller(),
         form: Form::map(&[LEN]),
         expr: b.finish(),
         operands: vec![operand],

@@ -10,7 +10,7 @@ use crate::base::disk_cache::Store;
 use crate::base::process::caught;
 use crate::base::trace::event;
 use crate::codegen::Dispatch;
-use crate::error::{DeviceError, file_and_line};
+use crate::error::DeviceError;
 use crate::exec::gpu::driver::{Calls, Driver};
 use crate::exec::gpu::memory::Layouts;
 use crate::exec::threads::map_each;
@@ -23,7 +23,7 @@ fn compiling(dispatch: &Dispatch) -> String {
 /// The error for a kernel that the device cannot compile: a fault of the user, or of this crate.
 fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
     match &dispatch.own {
-        Some(own) => DeviceError::Kernel { place: file_and_line(own.place), op: "wgsl", reason },
+        Some(own) => DeviceError::Kernel { place: own.place.to_string(), op: "wgsl", reason },
         None => DeviceError::Refused { doing: compiling(dispatch), reason },
     }
 }

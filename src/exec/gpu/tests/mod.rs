@@ -54,7 +54,7 @@ impl Builder {
         self.0.values.push(Value {
             node,
             op: "test",
-            place: std::panic::Location::caller(),
+            place: crate::base::place::Place::caller(),
             dtype,
             shape: Shape::from(len),
             home,

@@ -56,7 +56,7 @@ pub(crate) fn step(
     }
     Some(Step {
         ops: names(ir, &group.ops),
-        place: ir.nodes[group.root].place,
+        place: ir.nodes[group.root].place.clone(),
         form,
         expr,
         operands,

@@ -1,0 +1,74 @@
+//! A program that travels: one process records the digits' network and saves it, another one loads and runs it.
+//! `cargo run --release --features safetensors --example save_and_load`
+
+#[path = "digits/dataset.rs"]
+#[expect(dead_code, reason = "the example `digits` shows more of them")]
+mod dataset;
+#[path = "common/tensors.rs"]
+#[expect(dead_code, reason = "onetrip reads the weights")]
+mod tensors;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+
+use dataset::Digits;
+use onetrip::{Device, GpuCommandBatch, Program, Weights};
+
+const ROWS: usize = 360;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    if let Some(path) = std::env::args().nth(1) {
+        return run(Path::new(&path)).await;
+    }
+    let path = std::env::temp_dir().join(format!("digits-{}.safetensors", std::process::id()));
+    save(&path).await?;
+    let other = Command::new(std::env::current_exe()?).arg(&path).status();
+    std::fs::remove_file(&path)?;
+    if other?.success() { Ok(()) } else { Err("the other process failed".into()) }
+}
+
+/// Records the network with its weights, and saves it.
+async fn save(path: &Path) -> Result<(), Box<dyn Error>> {
+    let model = Weights::read(data("digits_mlp.safetensors"))?;
+    let device = Device::cpu();
+    let batch = GpuCommandBatch::new(&device);
+    let pixels = model.shape("w1")?[0];
+    let mut x = batch.input::<f32>("pixels", [ROWS, pixels]);
+    for layer in 1..=3 {
+        let [w, b] = [format!("w{layer}"), format!("b{layer}")];
+        let [weight, bias] = [model.resident(&device, &w)?, model.resident(&device, &b)?];
+        let sums = x.linear(batch.bind(&weight).named(&w), batch.bind(&bias).named(&b));
+        x = if layer < 3 { sums.relu() } else { sums };
+    }
+    batch.outputs((x.named("logits"), x.argmax(1).named("class")));
+    batch.save(path).await?;
+    println!("process {} saved {} bytes", std::process::id(), std::fs::metadata(path)?.len());
+    Ok(())
+}
+
+/// Loads the network, knowing nothing of it, and compares its results with those of `f64`.
+async fn run(path: &Path) -> Result<(), Box<dyn Error>> {
+    let file = Weights::read(path)?;
+    let info = Program::describe(&file)?;
+    println!("process {} found {info}", std::process::id());
+    let program = Program::load(&Device::auto().await?, path).await?;
+    let digits = Digits::load()?;
+    let outputs = program.run([("pixels", &digits.pixels)]).await?;
+    let classes = outputs.read::<u32>("class").await?;
+    let right = classes.iter().zip(&digits.classes).filter(|(got, want)| got == want).count();
+    let expected = Weights::read(data("digits_mlp_expected.safetensors"))?.vec::<f32>("logits")?;
+    let logits = outputs.read::<f32>("logits").await?;
+    let error = logits.iter().zip(&expected).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+    println!("loaded digits: {right} of {} right, max |error| {error:.1e}", digits.len());
+    if right == 329 && error < 1e-4 {
+        Ok(())
+    } else {
+        Err("the results should be those of the model's file".into())
+    }
+}
+
+fn data(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
+}

@@ -1,0 +1,20 @@
+//! Options of programs as files.
+
+use crate::batch::Weights;
+
+/// Options of [`Program::save_with`](crate::Program::save_with).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SaveOptions {
+    /// Leaves out the data of residents that the program binds under a [name](crate::GpuCommandBatch::name) and does
+    /// not fill: [`LoadOptions::weights`] brings them.
+    pub leave_out_weights: bool,
+}
+
+/// Options of [`Program::load_with`](crate::Program::load_with).
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Allows kernels of the file's own in WGSL. They cannot leave their arrays, but they may run for ever.
+    pub wgsl: bool,
+    /// Tensors that are taken in place of those of the program's file, by name.
+    pub weights: Option<Weights>,
+}

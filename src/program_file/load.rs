@@ -1,0 +1,250 @@
+//! Files become programs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::document::{Document, KeepForm, place_of, type_of};
+use super::{LoadOptions, TEXT};
+use crate::base::future::BoxFuture;
+use crate::batch::{GpuCommandBatch, Program, Weights};
+use crate::cost::Backend;
+use crate::device::Device;
+use crate::error::{DataError, Origin, Result};
+use crate::exec::Patch;
+use crate::graph::{Graph, NodeId};
+use crate::ops::{Op, Type};
+use crate::record::Recorded;
+use crate::residents::{Handle, Keep, SliceUpdate, Storage};
+
+/// Programs from files.
+impl Program {
+    /// Loads the program that was [saved](Self::save) at `path`, and plans it for `device`. Its inputs and outputs are
+    /// found by their names. Residents and state have the values of the file, in memory of their own.
+    ///
+    /// A file is checked as data of a stranger: a damaged or hostile one is an error. Kernels of its own in WGSL are
+    /// refused: [`load_with`](Self::load_with) can allow them.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use onetrip::{Device, GpuCommandBatch, Program};
+    ///
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 2);
+    /// (x * batch.upload(&[2.0_f32, 3.0])).named("y");
+    /// let path = std::env::temp_dir().join(format!("onetrip-{}.safetensors", std::process::id()));
+    /// batch.save(&path).await?;
+    ///
+    /// let program = Program::load(&Device::cpu(), &path).await?;
+    /// let outputs = program.run([("x", &[1.0_f32, 10.0])]).await?;
+    /// assert_eq!(outputs.read::<f32>("y").await?, [2.0, 30.0]);
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`DataError::File`] if the file cannot be read, holds no program, or one of a later version; as
+    /// [`GpuCommandBatch::compile`].
+    pub async fn load(device: &Device, path: impl AsRef<std::path::Path>) -> Result<Self> {
+        let file = Weights::read(path)?;
+        Self::load_with(device, &file, LoadOptions::default()).await
+    }
+
+    /// As [`load`](Self::load), for a file that is in memory.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn load_bytes(device: &Device, bytes: Vec<u8>) -> Result<Self> {
+        let file = Weights::from_bytes(bytes)?;
+        Self::load_with(device, &file, LoadOptions::default()).await
+    }
+
+    /// As [`load`](Self::load), from a file that is open, with options. Each weight of a [mapped](Weights::map) file is
+    /// copied once, from the page cache to where runs read it.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch, LoadOptions, Program, Weights};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// # batch.relu(batch.upload(&[1.0_f32, -1.0])).named("y");
+    /// # let bytes = batch.to_bytes().await?;
+    /// let file = Weights::from_bytes(bytes)?;
+    /// let options = LoadOptions { wgsl: true, ..LoadOptions::default() };
+    /// let program = Program::load_with(&Device::cpu(), &file, options).await?;
+    /// assert_eq!(program.run(()).await?.read::<f32>("y").await?, [1.0, 0.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with<'a>(
+        device: &'a Device,
+        file: &'a Weights,
+        options: LoadOptions,
+    ) -> BoxFuture<'a, Result<Self>> {
+        Box::pin(async move {
+            let loader = Loader { device, file, options };
+            let recorded = loader.recorded(&opened(file)?)?;
+            Self::compiled(Arc::new(recorded)).await
+        })
+    }
+}
+
+/// The document of a file.
+pub(super) fn opened(file: &Weights) -> Result<Document> {
+    let Some(text) = file.text(TEXT) else {
+        let reason = "it holds tensors and no program; `Program::save` writes programs".into();
+        return Err(unreadable(file, reason));
+    };
+    Document::parse(text).map_err(|reason| unreadable(file, reason))
+}
+
+pub(super) fn unreadable(file: &Weights, reason: String) -> crate::error::Error {
+    DataError::File { name: file.name().to_owned(), reason }.into()
+}
+
+struct Loader<'a> {
+    device: &'a Device,
+    file: &'a Weights,
+    options: LoadOptions,
+}
+
+impl Loader<'_> {
+    fn recorded(&self, document: &Document) -> Result<Recorded> {
+        let wrong = |reason| unreadable(self.file, reason);
+        self.check_kernels(document)?;
+        let (graph, nodes) = document.graph().map_err(wrong)?;
+        let batch = GpuCommandBatch::new(self.device);
+        let mut recorded = Recorded::clone(&batch.recorded());
+        recorded.graph = graph;
+        let node = |at: u32| {
+            let node = nodes.get(at as usize).copied();
+            node.ok_or_else(|| wrong(format!("there is no node {at}")))
+        };
+        for (name, &at) in &document.names {
+            recorded.names.insert(name, node(at)?);
+        }
+        for &at in &document.downloads {
+            let node = node(at)?;
+            if !recorded.graph.downloads.contains(&node) {
+                recorded.graph.downloads.push(node);
+            }
+        }
+        self.data(document, &mut recorded)?;
+        self.keeps(document, &mut recorded, &node)?;
+        debug_assert_eq!(recorded.graph.verify(), Ok(()));
+        Ok(recorded)
+    }
+
+    fn check_kernels(&self, document: &Document) -> Result<()> {
+        let mut nodes = document.nodes.iter();
+        match nodes.find(|node| matches!(node.op, Op::Own(_))) {
+            Some(node) if !self.options.wgsl => Err(unreadable(
+                self.file,
+                format!(
+                    "it has a kernel of its own, recorded at {}; load it with `LoadOptions::wgsl` if you trust it",
+                    node.place
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fills uploads and residents.
+    fn data(&self, document: &Document, recorded: &mut Recorded) -> Result<()> {
+        let mut sources = BTreeMap::new();
+        for (id, node) in recorded.graph.iter() {
+            if let Op::Upload(at) = node.op {
+                sources.insert(at as usize, id);
+            }
+        }
+        let mut data = Vec::with_capacity(sources.len());
+        for (tensor, id) in document.uploads.iter().zip(sources.into_values()) {
+            let node = &recorded.graph[id];
+            let buffer = tensor.as_ref().map(|tensor| {
+                let file = self.holder(tensor);
+                let of = Origin::unnamed(node.name, node.place.clone());
+                file.copy(tensor, &node.ty, &of).map(Arc::new)
+            });
+            data.push(buffer.transpose()?);
+        }
+        recorded.uploads = data;
+        Ok(())
+    }
+
+    /// The file that has a tensor: that of the program, or the one with its weights.
+    fn holder(&self, tensor: &str) -> &Weights {
+        let other = self.options.weights.as_ref().filter(|other| other.shape(tensor).is_ok());
+        other.unwrap_or(self.file)
+    }
+
+    fn handles(&self, document: &Document) -> Result<Vec<Handle>> {
+        let handles = document.residents.iter().map(|form| {
+            let ty = type_of(&form.dtype, &form.shape);
+            let ty = ty.map_err(|reason| unreadable(self.file, reason))?;
+            let place = place_of(&form.place);
+            let Some(tensor) = &form.tensor else {
+                return Ok(Handle::new(self.device, ty, place, Storage::Empty));
+            };
+            let of = Origin { op: "resident", name: Some(tensor.as_str().into()), place };
+            self.holder(tensor).handle(self.device, tensor, &ty, &of)
+        });
+        handles.collect()
+    }
+
+    /// Makes the residents, which the graph reads and each run fills.
+    fn keeps(
+        &self,
+        document: &Document,
+        recorded: &mut Recorded,
+        node: &dyn Fn(u32) -> Result<NodeId>,
+    ) -> Result<()> {
+        let wrong = |reason: &str| unreadable(self.file, reason.to_owned());
+        let handles = self.handles(document)?;
+        let handle = |at: u32| {
+            let handle = handles.get(at as usize).cloned();
+            handle.ok_or_else(|| wrong("a resident is not there"))
+        };
+        recorded.residents = document.bound.iter().map(|&at| handle(at)).collect::<Result<_>>()?;
+        for keep in &document.keeps {
+            let (whole, handle) = (node(keep.value)?, handle(keep.resident)?);
+            if recorded.graph[whole].ty != *handle.ty() {
+                return Err(wrong("a kept value is of another type than its resident"));
+            }
+            if recorded.keeps.iter().any(|keep| keep.handle.is_same(&handle)) {
+                return Err(wrong("two values are kept in one resident"));
+            }
+            let slice = slice(keep, &recorded.graph, node)?;
+            let slice = slice.map_err(|reason| wrong(&reason))?;
+            let slice =
+                slice.filter(|slice| slice.pays(handle.ty(), self.device.uses(Backend::Gpu)));
+            let patch = slice.map(|slice| slice.patch);
+            recorded.keep(slice.map_or(whole, |slice| slice.new), Keep { handle, patch });
+            recorded.graph.updates.extend(slice.map(|_| whole));
+        }
+        Ok(())
+    }
+}
+
+/// The slice in which a kept value alone differs, checked.
+fn slice(
+    keep: &KeepForm,
+    graph: &Graph,
+    node: &dyn Fn(u32) -> Result<NodeId>,
+) -> Result<Result<Option<SliceUpdate>, String>> {
+    let Some(form) = keep.slice else { return Ok(Ok(None)) };
+    let (whole, new) = (node(keep.value)?, node(form.new)?);
+    let (all, own): (&Type, &Type) = (&graph[whole].ty, &graph[new].ty);
+    let same = own.dtype == all.dtype && own.shape.rank() == all.shape.rank();
+    let rank = all.shape.rank();
+    if !same || form.axis >= rank {
+        return Ok(Err("a slice is of another type than its resident".into()));
+    }
+    let end = form.at.checked_add(own.shape[form.axis]);
+    let inside = end.is_some_and(|end| end <= all.shape[form.axis]);
+    let fits = (0..rank).all(|a| a == form.axis || own.shape[a] == all.shape[a]);
+    if !inside || !fits || all.shape.elements() == 0 {
+        return Ok(Err("a slice does not lie in its resident".into()));
+    }
+    let patch = Patch::new(&all.shape, form.axis, form.at, own.shape[form.axis]);
+    Ok(Ok(Some(SliceUpdate { state: whole, new, patch })))
+}

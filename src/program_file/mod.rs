@@ -1,0 +1,17 @@
+//! Programs as files of the format safetensors: tensors are data of uploads and residents, and a document in JSON has the
+//! graph. `operation` and `wire` are the codec of operations, `document` that of graphs, `check` verifies what a file
+//! says; `save` and `load` bring the data.
+
+mod check;
+mod describe;
+mod document;
+mod load;
+mod operation;
+mod save;
+mod wire;
+
+pub use crate::batch::{LoadOptions, SaveOptions};
+pub use describe::{ProgramInfo, ValueInfo};
+
+/// The name of the document in the file's metadata.
+const TEXT: &str = "onetrip";
