@@ -40,6 +40,7 @@ pub(crate) fn step(
         views,
         sites,
         stored: &fusion.stored,
+        extra: &group.extra,
         values,
         builder: &builder,
         anchor: group.anchor.or_else(|| is_heavy(&ir.nodes[group.root].op).then_some(group.root)),
@@ -86,6 +87,8 @@ struct Emitter<'a, 'b> {
     views: &'a Views,
     sites: &'a Sites,
     stored: &'a [bool],
+    /// Values that the step stores beside its root.
+    extra: &'a [Ix],
     values: &'a [Option<ValueId>],
     builder: &'b Builder,
     /// The heavy value whose form this is.

@@ -14,7 +14,8 @@ use crate::plan::step_parts::{OperandSource, StepOperand};
 impl<'b> Emitter<'_, 'b> {
     /// A value at the end of its path: loaded, taken from the form, or computed.
     pub(super) fn emit(&mut self, read: &Read) -> Option<E<'b>> {
-        if self.stored[read.base] { self.load(read) } else { self.compute(read) }
+        let is_there = self.stored[read.base] && !self.extra.contains(&read.base);
+        if is_there { self.load(read) } else { self.compute(read) }
     }
 
     /// The values that the expression of a node reads, in the space in which the node is read.

@@ -1,9 +1,9 @@
-//! Values that move into the kernels that read them, where computing a value at each reader takes less time than storing
-//! it once.
+//! Values that move into the kernels that read them: into all, where computing a value at each reader takes less time than
+//! storing it once, or into the first, which stores it for the others.
 
 use super::{Group, Pass, add_reader, distinct, operations};
 use crate::base::dtype::DType;
-use crate::cost::Backend;
+use crate::cost::{Backend, Rates};
 use crate::ops::{Combine, Elementwise, Op};
 use crate::plan::passes::ir::{IrNode, Ix};
 use crate::plan::passes::path::Path;
@@ -18,45 +18,63 @@ use crate::plan::step_parts::Space;
 pub(super) const MAX_OPS: usize = 128;
 
 impl Pass<'_> {
-    /// Moves an elementwise value into all of its readers, if that is possible and pays.
+    /// Moves an elementwise value into its readers, if that is possible and pays: into all of them, or into the first,
+    /// which then stores it for the others.
     pub(super) fn inline(&mut self, ix: Ix) -> bool {
         let readers = self.readers[ix].clone();
-        let also_stored = self.is_output[ix];
-        if readers.is_empty() || (also_stored && !self.can_store_between(ix, &readers)) {
-            return false;
-        }
+        // Groups are made from the last to the first, and none reads what a later one stores.
+        let Some(&first) = readers.iter().max() else { return false };
         // As an epilogue it costs no traffic at all; as a prologue it would be computed again for each
         // reader, or each tile.
-        let maps_on =
-            readers.len() == 1 && !is_heavy(&self.ir.nodes[self.groups[readers[0]].root].op);
+        let maps_on = readers.len() == 1 && !is_heavy(&self.ir.nodes[self.groups[first].root].op);
         if self.ends_heavy[ix] && !maps_on {
             return false;
         }
-        let mut after = Vec::with_capacity(readers.len());
-        for &group in &readers {
-            let Some(reads) = self.reads_after(ix, group) else { return false };
-            after.push(reads);
-        }
-        if !also_stored && !self.pays(ix, &readers, &after) {
-            return false;
-        }
-        for (&group, reads) in readers.iter().zip(after) {
-            for read in &reads {
-                add_reader(&mut self.readers[read.base], group);
+        let is_output = self.is_output[ix];
+        let store = (is_output || readers.len() > 1) && self.can_store_between(ix, first);
+        let stored = if store { self.reads_after(ix, first, true) } else { None };
+        let inlined = if is_output { None } else { self.reads_inlined(ix, &readers) };
+        match (stored, inlined) {
+            (Some(reads), after)
+                if after.as_ref().is_none_or(|after| self.shares(ix, &readers, after)) =>
+            {
+                self.stored[ix] = true;
+                self.groups[first].extra.push(ix);
+                self.compute_in(first, ix, reads);
+                // The others go on reading it.
+                self.readers[ix].retain(|&group| group != first);
+                true
             }
-            self.groups[group].size += self.added(group, ix);
-            self.groups[group].reads = reads;
-            self.groups[group].ops.push(ix);
-            if also_stored {
-                self.groups[group].extra.push(ix);
+            (_, Some(after)) => {
+                for (&group, reads) in readers.iter().zip(after) {
+                    self.compute_in(group, ix, reads);
+                }
+                true
             }
+            _ => false,
         }
-        true
     }
 
-    /// True if the one group that reads an output can store it on its way.
-    fn can_store_between(&self, ix: Ix, readers: &[usize]) -> bool {
-        let &[group] = readers else { return false };
+    /// The reads of all readers of `ix` if each computed it itself; `None` where one cannot, or where a kernel of its own
+    /// takes less time.
+    fn reads_inlined(&self, ix: Ix, readers: &[usize]) -> Option<Vec<Vec<Read>>> {
+        let after = readers.iter().map(|&group| self.reads_after(ix, group, false));
+        let after: Vec<Vec<Read>> = after.collect::<Option<_>>()?;
+        self.pays(ix, readers, &after).then_some(after)
+    }
+
+    /// Makes the group compute `ix`, after which it reads `reads`.
+    fn compute_in(&mut self, group: usize, ix: Ix, reads: Vec<Read>) {
+        for read in &reads {
+            add_reader(&mut self.readers[read.base], group);
+        }
+        self.groups[group].size += self.added(group, ix);
+        self.groups[group].reads = reads;
+        self.groups[group].ops.push(ix);
+    }
+
+    /// True if the group, which reads the value, can store it on its way.
+    fn can_store_between(&self, ix: Ix, group: usize) -> bool {
         let group = &self.groups[group];
         let shape = &self.ir.nodes[ix].ty.shape;
         let direct =
@@ -69,8 +87,8 @@ impl Pass<'_> {
             && direct
     }
 
-    /// The group's reads if it computed `ix` itself; `None` where it cannot.
-    fn reads_after(&self, ix: Ix, group: usize) -> Option<Vec<Read>> {
+    /// The group's reads if it computed `ix` itself, and perhaps stored it; `None` where it cannot.
+    fn reads_after(&self, ix: Ix, group: usize, stores: bool) -> Option<Vec<Read>> {
         let added = self.added(group, ix);
         let group = &self.groups[group];
         if group.size + added > MAX_OPS || !self.can_be_computed(ix, group) {
@@ -99,7 +117,7 @@ impl Pass<'_> {
             table_read(self.views, &self.ir.nodes[ix]).filter(|table| !reads.contains(table));
         reads.extend(table);
         let failures = self.can_fail(group) || self.sites.get(ix).is_some();
-        let outputs = 1 + group.extra.len() + usize::from(self.is_output[ix]);
+        let outputs = 1 + group.extra.len() + usize::from(stores);
         (distinct(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
     }
 
@@ -149,11 +167,7 @@ impl Pass<'_> {
         let mut inlined = 0.0;
         for (&group, after) in readers.iter().zip(after) {
             let before = &self.groups[group];
-            let new_reads: f64 = after
-                .iter()
-                .filter(|read| !before.reads.iter().any(|old| old.base == read.base))
-                .map(|read| self.bytes(read.base))
-                .sum();
+            let new_reads = self.new_bytes(group, after);
             let reads_more = after.len() > before.reads.len();
             let Some(evaluations) = self.evaluations(ix, group, flops > 4.0 || reads_more) else {
                 return false;
@@ -161,6 +175,29 @@ impl Pass<'_> {
             inlined += self.rates.seconds(new_reads, flops * evaluations);
         }
         inlined <= stored
+    }
+
+    /// True if the first reader should store `ix` for the others, where each could compute it. Then later kernels load one
+    /// value, where else they load all of its operands and repeat its operations. All bytes and all flops count: of a chain
+    /// of values with many readers each, what repeats them would grow with the chain.
+    fn shares(&self, ix: Ix, readers: &[usize], after: &[Vec<Read>]) -> bool {
+        let node = &self.ir.nodes[ix];
+        let elements = node.ty.shape.elements() as f64;
+        let Rates { bandwidth, flops: rate, .. } = *self.rates;
+        let repeated = flops(&node.op, node.ty.dtype) as f64 * elements / rate;
+        let mut gain = -self.bytes(ix) / bandwidth;
+        let first = readers.iter().max();
+        for (group, after) in readers.iter().zip(after).filter(|(group, _)| Some(*group) != first) {
+            gain += (self.new_bytes(*group, after) - self.bytes(ix)) / bandwidth + repeated;
+        }
+        gain > 0.0
+    }
+
+    /// Bytes that the group reads if its reads are `after`, and does not read yet.
+    fn new_bytes(&self, group: usize, after: &[Read]) -> f64 {
+        let before = &self.groups[group].reads;
+        let new = after.iter().filter(|read| !before.iter().any(|old| old.base == read.base));
+        new.map(|read| self.bytes(read.base)).sum()
     }
 
     /// The number of elements of `ix` that the group would compute; `None` if that is known not to pay. Whether the

@@ -1,9 +1,9 @@
 //! The pass *fuse*: which values are stored, and which are computed where they are read.
 //!
 //! Values are taken from the last to the first, so that all readers of a value are settled before the value itself. An
-//! elementwise value moves into the kernels that read it where that saves memory traffic. A constant is a number in each
-//! kernel that reads it, and is stored only for outputs and tables. Then a kernel that only maps the result of one heavy
-//! kernel becomes its epilogue.
+//! elementwise value moves into the kernels that read it where that saves memory traffic, or into the first of them,
+//! which stores it for the others. A constant is a number in each kernel that reads it, and is stored only for outputs
+//! and tables. Then a kernel that only maps the result of one heavy kernel becomes its epilogue.
 
 mod epilogue;
 mod inline;
@@ -37,8 +37,8 @@ pub(crate) struct Group {
 pub(crate) struct Fusion {
     /// All of them, in an order of dependency.
     pub groups: Vec<Group>,
-    /// True for each node that its readers load. (Of a group's `extra` values, all of which are stored,
-    /// only the other result of a sort is loaded. Tables are read from memory in any case.)
+    /// True for each node that its readers load. (A group computes its own `extra` values, and others load them. Tables
+    /// are read from memory in any case.)
     pub stored: Vec<bool>,
 }
 
