@@ -67,7 +67,7 @@ async fn requests(
                 }
                 answered += 1;
             }
-            Err(onetrip::Error::Run(RunError::Deadline { .. })) => late += 1,
+            Err(Error::Run(RunError::Deadline { .. })) => late += 1,
             Err(error) => return Err(error.into()),
         }
     }

@@ -1,7 +1,6 @@
 //! The dispatch of a kernel as a plain value.
 
-use std::panic::Location;
-
+use crate::base::place::Place;
 use crate::plan::ValueId;
 
 /// One dispatch of one generated kernel.
@@ -31,7 +30,7 @@ pub(crate) struct Dispatch {
 pub(crate) struct Own {
     pub entry: String,
     /// The place at which it was recorded.
-    pub place: &'static Location<'static>,
+    pub place: Place,
 }
 
 /// A storage buffer of a dispatch.

@@ -38,6 +38,10 @@ impl Names {
 
     /// The name of a value of `graph` in messages.
     pub fn origin(&self, graph: &Graph, node: NodeId) -> Origin {
-        Origin { op: graph[node].name, name: self.first(node).cloned(), place: graph[node].place.clone() }
+        Origin {
+            op: graph[node].name,
+            name: self.first(node).cloned(),
+            place: graph[node].place.clone(),
+        }
     }
 }

@@ -47,8 +47,8 @@ async fn files() -> Vec<Vec<u8>> {
         classes,
         layers.arange(0_i32, 9, 2).cast::<f32>(),
     ));
-    let bytes = layers.to_bytes().await.unwrap();
-    vec![bytes, decoder(&device).0.to_bytes().await.unwrap()]
+    let bytes = layers.to_bytes().await.expect("a program saves");
+    vec![bytes, decoder(&device).0.to_bytes().await.expect("a program saves")]
 }
 
 /// Damages a file: bits, numbers of its header, copies of its parts, its length.
@@ -65,7 +65,7 @@ fn damage(file: &[u8], rng: &mut Rng) -> Vec<u8> {
         "null",
     ];
     let mut bytes = file.to_vec();
-    let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize + 8;
+    let header = u64::from_le_bytes(file[..8].try_into().expect("eight bytes")) as usize + 8;
     for _ in 0..=rng.below(3) {
         let at = rng.below(bytes.len().min(header));
         match rng.below(8) {

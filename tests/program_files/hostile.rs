@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 /// A file of one tensor of four numbers, with this document.
 pub fn file(document: &Value) -> Vec<u8> {
     let data = [0_u8; 16];
-    let tensor = TensorView::new(Dtype::F32, vec![4], &data).unwrap();
+    let tensor = TensorView::new(Dtype::F32, vec![4], &data).expect("16 bytes");
     let info = HashMap::from([("onetrip".to_owned(), document.to_string())]);
-    safetensors::serialize([("w", tensor)], Some(info)).unwrap()
+    safetensors::serialize([("w", tensor)], Some(info)).expect("a file")
 }
 
 fn load(document: &Value) -> Result<Program> {

@@ -17,8 +17,8 @@ fn numbers(seed: usize, count: usize) -> Vec<f32> {
 /// A decoder's step: keys are appended to a state, a counter counts, and one value is kept.
 fn decoder(device: &Device) -> (GpuCommandBatch, Resident<f32>) {
     let batch = GpuCommandBatch::new(device);
-    let keys = device.resident(&numbers(1, 2 * 5 * 4), [2, 5, 4]).unwrap();
-    let weight = device.resident(&numbers(2, 16), [4, 4]).unwrap();
+    let keys = device.resident(&numbers(1, 2 * 5 * 4), [2, 5, 4]).expect("memory");
+    let weight = device.resident(&numbers(2, 16), [4, 4]).expect("memory");
     let x = batch.input::<f32>("x", [2, 1, 4]);
     let new = x.matmul(batch.bind(&weight).named("weight")) + batch.upload(&numbers(3, 4));
     let all = batch.bind(&keys).named("keys").replace_slice(new, 1, 3);
