@@ -26,7 +26,9 @@ impl Place {
     #[track_caller]
     pub(crate) fn caller() -> Self {
         let code = Self(Repr::Code(Location::caller()));
-        GIVEN.with_borrow(Clone::clone).unwrap_or(code)
+        // A thread that ends has no given place any more, and may still record.
+        let given = GIVEN.try_with(|given| given.borrow().clone());
+        given.ok().flatten().unwrap_or(code)
     }
 
     /// A line of a file that need not be Rust.

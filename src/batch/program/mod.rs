@@ -3,32 +3,27 @@
 #[cfg(feature = "safetensors")]
 mod file_options;
 mod outputs;
+mod run_inputs;
 mod signature;
 
 use std::fmt;
-use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 #[cfg(feature = "safetensors")]
 pub use self::file_options::{LoadOptions, SaveOptions};
 pub use self::outputs::{OutputKey, Outputs};
-use self::signature::Unknown;
+use self::run_inputs::Fitting;
 use super::GpuCommandBatch;
-use super::ids::Unfilled;
 use super::input::{Input, Inputs, Lend};
 use super::profile::Profile;
-use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, Timeline, stage};
 use crate::cost::Placement;
 use crate::device::Device;
-use crate::error::{DataError, Error, Result, RunError};
+use crate::error::{Result, RunError};
 use crate::exec::deadline;
-use crate::graph::NodeId;
 use crate::plan::Explanation;
 use crate::record::{Recorded, Uploads};
 use crate::residents::UpdateOrder;
@@ -311,86 +306,6 @@ impl Program {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.0.recorded.device
-    }
-}
-
-/// The inputs of a run, each with the position of the upload that it fills, and its node.
-type Fitting<'a> = SmallVec<[(usize, NodeId, Input<'a>); 4]>;
-
-impl Inner {
-    /// `inputs`, each with the position of the upload that it fills, and its node.
-    fn fitting<'s, 'a: 's>(
-        &self,
-        inputs: &mut dyn Iterator<Item = Input<'a>>,
-    ) -> Result<Fitting<'s>> {
-        let mut fitting = Fitting::new();
-        let mut given = SmallVec::<[bool; 64]>::from_elem(false, self.recorded.uploads.len());
-        for input in inputs {
-            let (position, id) = self.upload(&input)?;
-            if mem::replace(&mut given[position], true) {
-                return Err(DataError::GivenTwice(self.recorded.origin(id)).into());
-            }
-            fitting.push((position, id, input));
-        }
-        Ok(fitting)
-    }
-
-    /// The data of all uploads: the recorded data, unless `inputs` bring other. Buffers that go to the pool after the
-    /// run are added to `lent`.
-    fn collect(&self, inputs: Fitting<'_>, lent: &mut Uploads, lend: Lend<'_>) -> Result<Uploads> {
-        let Recorded { device, uploads, .. } = &*self.recorded;
-        let mut uploads: SmallVec<[_; 4]> = uploads.iter().cloned().collect();
-        for (position, id, input) in inputs {
-            let dtype = self.recorded.graph[id].ty.dtype;
-            let buffer = input.into_buffer(device.pool(), dtype, lend);
-            let buffer = buffer.map_err(|why| self.unfilled(id, why))?;
-            lent.push(Arc::clone(&buffer));
-            uploads[position] = Some(buffer);
-        }
-        self.recorded.all_given(uploads)
-    }
-
-    /// The error for data that cannot fill the upload `id`.
-    fn unfilled(&self, id: NodeId, why: Unfilled) -> Error {
-        let of = self.recorded.origin(id);
-        match why {
-            Unfilled::NoRoom(error) => error.of(&of).into(),
-            Unfilled::Panicked(what) => DataError::Panicked { of, what }.into(),
-            Unfilled::Range { at, value } => {
-                let dtype = self.recorded.graph[id].ty.dtype;
-                DataError::IdRange { of, at, value, dtype }.into()
-            }
-        }
-    }
-
-    /// The position of the upload that `input` is for, which it fills, and its node.
-    fn upload(&self, input: &Input<'_>) -> Result<(usize, NodeId)> {
-        let id = self.find(input.key).map_err(|unknown| match unknown {
-            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.brand },
-            Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
-        })?;
-        let node = &self.recorded.graph[id];
-        let of = || self.recorded.origin(id);
-        let position = self.recorded.upload(id)?;
-        let expected = node.ty.dtype;
-        match input.dtype {
-            Some(given) if given != expected => {
-                return Err(DataError::DType { of: of(), expected, given }.into());
-            }
-            None if !matches!(expected, DType::I32 | DType::U32) => {
-                return Err(DataError::NotIds { of: of(), expected }.into());
-            }
-            _ => {}
-        }
-        let (shape, given) = (node.ty.shape.clone(), input.len());
-        if let Some(given) = input.shape.clone().filter(|given| *given != shape) {
-            let (of, given) = (of(), Box::new(given));
-            return Err(DataError::Shape { of, given, expected: shape }.into());
-        }
-        if given != shape.elements() {
-            return Err(DataError::Length { of: of(), given, shape }.into());
-        }
-        Ok((position, id))
     }
 }
 
