@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -17,8 +18,10 @@ enum Repr {
 }
 
 thread_local! {
-    /// The place that stands for all calls of this thread, if one was given.
-    static GIVEN: RefCell<Option<Place>> = const { RefCell::new(None) };
+    /// The place that stands for all calls of this thread, if one was given. It is never dropped, so that a
+    /// thread that ends may still record.
+    static GIVEN: ManuallyDrop<RefCell<Option<Place>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 impl Place {
@@ -26,9 +29,7 @@ impl Place {
     #[track_caller]
     pub(crate) fn caller() -> Self {
         let code = Self(Repr::Code(Location::caller()));
-        // A thread that ends has no given place any more, and may still record.
-        let given = GIVEN.try_with(|given| given.borrow().clone());
-        given.ok().flatten().unwrap_or(code)
+        GIVEN.with(|given| given.borrow().clone()).unwrap_or(code)
     }
 
     /// A line of a file that need not be Rust.
@@ -38,7 +39,7 @@ impl Place {
 
     /// Makes this the place of all calls of this thread. Returns the place before.
     pub(crate) fn set(place: Option<Self>) -> Option<Self> {
-        GIVEN.replace(place)
+        GIVEN.with(|given| given.replace(place))
     }
 
     /// The file's path, as the compiler or the giver names it.

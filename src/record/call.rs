@@ -1,6 +1,7 @@
 //! The user's call that is being recorded, by method and place.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 use crate::base::place::Place;
 
@@ -13,15 +14,16 @@ pub(crate) struct UserCall {
 
 thread_local! {
     /// The call that everything recorded on this thread is part of. Recording is synchronous, so one thread records all of
-    /// a call.
-    static OUTER: RefCell<Option<UserCall>> = const { RefCell::new(None) };
+    /// a call. It is never dropped, so that a thread that ends may still record.
+    static OUTER: ManuallyDrop<RefCell<Option<UserCall>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 impl UserCall {
     /// The call that is being recorded: the outer one, or else that of the method `name`.
     #[track_caller]
     pub fn current(name: &'static str) -> Self {
-        match OUTER.with_borrow(Clone::clone) {
+        match OUTER.with(|outer| outer.borrow().clone()) {
             Some(call) => call,
             None => Self { name, place: Place::caller() },
         }
@@ -31,12 +33,12 @@ impl UserCall {
     #[track_caller]
     pub fn enter(name: &'static str) -> Entered {
         let call = Self::current(name);
-        Entered { before: OUTER.replace(Some(call)) }
+        Entered { before: OUTER.with(|outer| outer.replace(Some(call))) }
     }
 
     /// The method that the user called, from within one that is made of others.
     pub fn outer_name() -> &'static str {
-        OUTER.with_borrow(|outer| outer.as_ref().map_or("operation", |call| call.name))
+        OUTER.with(|outer| outer.borrow().as_ref().map_or("operation", |call| call.name))
     }
 }
 
@@ -47,7 +49,7 @@ pub(crate) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        OUTER.set(self.before.take());
+        OUTER.with(|outer| outer.replace(self.before.take()));
     }
 }
 
