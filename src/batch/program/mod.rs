@@ -151,7 +151,7 @@ impl Program {
     /// has finished.
     ///
     /// # Errors
-    /// [`DataError`] for data that does not fit its input, for an input that is given twice, and for one without data;
+    /// [`DataError`](crate::DataError) for data that does not fit its input, for an input that is given twice, and for one without data;
     /// [`PlanError::EmptyResident`](crate::PlanError::EmptyResident); a failure of the device
     /// ([`DeviceError`](crate::DeviceError)); a [`Fault`](crate::Fault) in the data, and then residents stay as they
     /// were.
