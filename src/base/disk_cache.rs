@@ -4,10 +4,11 @@
 //! as none, and the folder may be deleted at any time.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+
+use super::whole_file::{UNFINISHED, write_whole};
 
 /// Bytes that the files of a folder may take.
 const ROOM: u64 = 128 << 20;
@@ -16,7 +17,6 @@ const STALE: Duration = Duration::from_secs(3600);
 /// The first bytes of each file; the digit is the version of the format.
 const MAGIC: &[u8; 8] = b"onetrip1";
 const WHOLE: &str = "onetrip";
-const UNFINISHED: &str = "onetrip-part";
 
 /// Blobs under keys.
 #[derive(Debug)]
@@ -62,27 +62,12 @@ impl Store {
         }
         make_private(&self.folder)?;
         check_private(&self.folder)?;
-        let part = self.part(key);
-        let written = File::create_new(&part)
-            .and_then(|mut file| file.write_all(&bytes))
-            .and_then(|()| fs::rename(&part, self.path(key)));
-        if written.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        written?;
+        write_whole(&self.path(key), &bytes)?;
         self.make_room()
     }
 
     fn path(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{:016x}.{WHOLE}", hash(key.as_bytes())))
-    }
-
-    /// A name that no other process or thread uses.
-    fn part(&self, key: &str) -> PathBuf {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (process, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let hash = hash(key.as_bytes());
-        self.folder.join(format!("{hash:016x}-{process}-{count}.{UNFINISHED}"))
     }
 
     fn make_room(&self) -> io::Result<()> {

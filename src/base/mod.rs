@@ -17,3 +17,4 @@ pub(crate) mod sync;
 pub(crate) mod test_device;
 pub(crate) mod trace;
 pub(crate) mod units;
+pub(crate) mod whole_file;

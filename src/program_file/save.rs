@@ -12,6 +12,7 @@ use super::wire::Wire;
 use super::{SaveOptions, TEXT};
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
+use crate::base::whole_file::write_whole;
 use crate::batch::{GpuCommandBatch, Program};
 use crate::error::{DataError, DeviceError, Result};
 use crate::exec::HostBuffer;
@@ -72,14 +73,10 @@ impl GpuCommandBatch {
     }
 }
 
-/// Writes the whole file beside `path` first: who reads `path` meanwhile sees the old file or the new one.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    Ok(written.map_err(|error| {
-        _ = std::fs::remove_file(&beside);
-        DataError::File { name: path.display().to_string(), reason: error.to_string() }
+    Ok(write_whole(path, bytes).map_err(|error| DataError::File {
+        name: path.display().to_string(),
+        reason: error.to_string(),
     })?)
 }
 

@@ -39,8 +39,8 @@ const LANES: &[(&str, &[&[&str]])] = &[
     (
         "base",
         &[
-            &["backend", "dtype", "shape", "clock", "units", "lru", "disk_cache", "sync", "panic"],
-            &["future", "place", "process"],
+            &["backend", "dtype", "shape", "clock", "units", "lru", "whole_file", "sync"],
+            &["disk_cache", "future", "place", "process"],
             &["trace", "test_device", "disk_writer", "single_flight"],
         ],
     ),
