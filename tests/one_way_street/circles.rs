@@ -7,14 +7,11 @@ use crate::paths::{Exports, NamedPath, Source};
 /// Folders whose root defines the type that all of its files are about, as `batch/mod.rs` does the batch, of which
 /// `batch/run.rs` has methods and the last run.
 const FAMILIES: &[&str] = &[
-    "",
     "batch",
     "batch/profile",
     "batch/program",
     "calibrate",
-    "codegen/kernel",
     "device",
-    "error",
     "exec/cpu/forms/matmul",
     "exec/gpu/driver",
     "exec/threads",

@@ -1,36 +1,9 @@
 //! The storage buffers that a kernel binds.
 
-use std::fmt;
-
-use super::{Kernel, UNBOUND};
+use super::builder::{Buffer, BufferElement, Kernel, UNBOUND};
 use crate::base::dtype::DType;
 use crate::codegen::BufferRef;
 use crate::plan::{OperandSource, StepOperand, ValueId};
-
-pub(super) struct Buffer {
-    pub at: BufferRef,
-    pub element: BufferElement,
-    pub writes: bool,
-}
-
-/// The element of a buffer, of which a number is named by its WGSL type.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum BufferElement {
-    One(&'static str),
-    Four(&'static str),
-    /// A word that several threads write to.
-    Atomic,
-}
-
-impl fmt::Display for BufferElement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One(scalar) => write!(f, "{scalar}"),
-            Self::Four(scalar) => write!(f, "vec4<{scalar}>"),
-            Self::Atomic => f.write_str("atomic<u32>"),
-        }
-    }
-}
 
 impl Kernel<'_> {
     /// Binds the outputs, in fours where `wide` says so.

@@ -1,10 +1,9 @@
 //! Loads and stores of elements, and fetches from whole tables: as memory holds them, and in the type of a lane.
 
-use super::bindings::{Buffer, BufferElement};
-use super::{Kernel, UNBOUND};
+use super::builder::{Buffer, BufferElement, Kernel, UNBOUND};
+use super::template::indent;
 use crate::base::dtype::DType;
 use crate::codegen::BufferRef;
-use crate::codegen::kernel::template::indent;
 use crate::expr::wgsl::type_name;
 use crate::expr::{ExprNode, Unary};
 use crate::plan::{OperandSource, StepOperand, ValueId};

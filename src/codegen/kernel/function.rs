@@ -1,9 +1,9 @@
 //! The functions of loaded values that expressions become.
 
-use super::Kernel;
+use super::builder::Kernel;
 use super::params::scalar_text;
+use super::template::indent;
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::{self, LeafTexts, Printed, type_name};
 

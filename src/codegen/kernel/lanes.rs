@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::builder::Kernel;
+use super::function::KernelFunction;
 use crate::base::shape::View;
-use crate::codegen::kernel::{Kernel, KernelFunction};
 use crate::expr::wgsl::type_name;
 
 /// The names of a vector's lanes.

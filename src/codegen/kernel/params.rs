@@ -1,6 +1,6 @@
 //! The words of a kernel's uniform buffer with the text that reads them, and the grid of its workgroups.
 
-use super::Kernel;
+use super::builder::Kernel;
 use crate::base::dtype::Ty;
 use crate::expr::wgsl::type_name;
 

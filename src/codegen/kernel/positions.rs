@@ -1,6 +1,6 @@
 //! Positions of elements: coordinates of a position, and sums of coordinates times strides.
 
-use super::{Kernel, UNBOUND};
+use super::builder::{Kernel, UNBOUND};
 use crate::expr::Ref;
 use crate::plan::CollapsedAxes;
 

@@ -1,10 +1,12 @@
 //! Outputs over matrices: the function that computes and stores them, for products and attention alike.
 
+use super::builder::Kernel;
+use super::function::KernelFunction;
 use super::lanes::{self, Loaded};
+use super::positions::{OuterMaps, passed};
+use super::template::{Holes, holes};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
-use crate::codegen::kernel::template::{Holes, holes};
-use crate::codegen::kernel::{Kernel, KernelFunction, OuterMaps, passed};
 use crate::expr::wgsl::type_name;
 
 /// The outputs of a form over `batch ++ [rows, columns]`.
