@@ -1,7 +1,10 @@
 //! The shape and type rule of every operation.
 
+use super::attention::AttentionDims;
 use super::elementwise::{Accepts, Elementwise};
-use super::{AttentionDims, MatMulDims, Op, Reduction, Type};
+use super::matmul::MatMulDims;
+use super::op::{Op, Type};
+use super::reduce::Reduction;
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Move, Shape};
 use crate::error::MistakeKind;

@@ -15,7 +15,6 @@ const FAMILIES: &[&str] = &[
     "exec/cpu/forms/matmul",
     "exec/gpu/driver",
     "exec/threads",
-    "ops",
     "plan",
     "plan/forms",
     "plan/forms/reduce",
