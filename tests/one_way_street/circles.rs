@@ -17,7 +17,6 @@ const FAMILIES: &[&str] = &[
     "exec/threads",
     "plan",
     "plan/forms",
-    "plan/forms/reduce",
 ];
 
 /// The files of `sources` that are in a circle, each with those of the circle that it names.

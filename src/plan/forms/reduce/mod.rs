@@ -1,5 +1,6 @@
 //! The form of reductions.
 
+mod find_sliding;
 mod sliding;
 mod windows;
 

@@ -19,7 +19,7 @@ use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Move, View};
 use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
-use crate::plan::forms::{Form, Sliding};
+use crate::plan::forms::Form;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::step::{Cost, Step};
 use crate::plan::step_parts::{Lookup, OperandSource, Space, StepOperand, StepOutput, ValueId};
@@ -53,7 +53,7 @@ pub(crate) fn step(
     let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, .. } = emitter;
     let expr = builder.finish();
     if let Form::Reduce(form) = &mut form {
-        form.sliding = Sliding::of(form, &expr, &operands, &scalars);
+        form.sliding = form.find_sliding(&expr, &operands, &scalars);
     }
     Some(Step {
         ops: names(ir, &group.ops),
