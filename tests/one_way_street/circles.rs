@@ -16,7 +16,6 @@ const FAMILIES: &[&str] = &[
     "exec/gpu/driver",
     "exec/threads",
     "plan",
-    "plan/forms",
 ];
 
 /// The files of `sources` that are in a circle, each with those of the circle that it names.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::axes::Dims;
+use super::kernel_form::{KernelForm, Measure};
 use super::tally::{Tally, count};
-use super::{KernelForm, Measure};
 use crate::cost::selector::OpComplexity;
 use crate::ops::OwnKernel;
 use crate::plan::step_parts::Space;

@@ -8,6 +8,7 @@ pub(super) mod attention;
 pub(super) mod axes;
 mod border;
 pub(super) mod custom;
+mod kernel_form;
 pub(super) mod map;
 pub(super) mod product;
 pub(super) mod reduce;
@@ -20,6 +21,7 @@ pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedu
 pub(crate) use self::axes::{CollapsedAxes, Dims};
 pub(crate) use self::border::Bordered;
 pub(crate) use self::custom::CustomForm;
+pub(crate) use self::kernel_form::{KernelForm, Measure};
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
     MatMulForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,
@@ -29,94 +31,6 @@ pub(crate) use self::row::RowForm;
 pub(crate) use self::scan::ScanForm;
 pub(crate) use self::sort::{SortForm, SortSchedule};
 pub(crate) use self::tally::Tally;
-use super::Target;
-use super::step_parts::{OperandSource, Space, StepOperand, StepParts};
-use crate::base::shape::points;
-use crate::cost::Work;
-use crate::cost::selector::OpComplexity;
-use crate::ops::OwnKernel;
-
-/// Everything that the plan must know of a kernel form.
-pub(crate) trait KernelForm {
-    /// The form's name in `explain` and in profiles; it says which kernel the schedule takes.
-    fn name(&self) -> &'static str;
-
-    /// The complexity by which the published rules for placement class the kernel.
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
-    /// The dimensions of a space. The *main space* of a form is the one that its prologue (or, for a map, its outputs)
-    /// iterates over; the *out space* is the one that its outputs iterate over.
-    fn dims(&self, space: Space) -> Vec<usize>;
-
-    /// The points of the largest space that a kernel counts through.
-    fn points(&self) -> u64 {
-        points(&self.dims(Space::Main)) as u64
-    }
-
-    /// Counts the work of the form.
-    fn work(&self, tally: &mut Tally<'_>);
-
-    /// Chooses the schedule of a GPU kernel.
-    fn schedule(&mut self, _parts: &StepParts<'_>, _target: &Target) {}
-
-    /// The words of scratch memory that the schedule takes, 0 if none.
-    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
-        0
-    }
-
-    /// The number of GPU dispatches of the schedule, which has scratch memory or not: partial results there take a
-    /// second one.
-    fn dispatches(&self, has_scratch: bool) -> u64 {
-        1 + u64::from(has_scratch)
-    }
-
-    /// Predicted seconds of the form's products on a GPU, if more is known than their flops.
-    fn product_seconds(&self, _work: &Work, _target: &Target) -> Option<f64> {
-        None
-    }
-
-    /// The work on the host, where `work` is that of a GPU's kernel.
-    fn on_host(&self, work: Work) -> Work {
-        work
-    }
-
-    /// The elements that the host gathers one by one, each with an index to find and to check.
-    fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
-        gathers(operands)
-    }
-
-    /// The flops of the host's products over the flops asked for.
-    fn host_padding(&self) -> f64 {
-        1.0
-    }
-
-    /// The unit in which the form's work is told to people.
-    fn measure(&self) -> Measure {
-        Measure::Flops
-    }
-
-    /// True if the form evaluates its outputs once an element, so that they may fail on the data.
-    fn may_fail(&self) -> bool {
-        false
-    }
-
-    /// The kernel of the user's own that the form runs: it reads all of each table, wherever its indices point, and its
-    /// duration is not known.
-    fn own_kernel(&self) -> Option<&OwnKernel> {
-        None
-    }
-}
-
-/// The unit of a form's work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measure {
-    /// Arithmetic operations.
-    Flops,
-    /// So many elements, of which each costs more moves than arithmetic.
-    Elements(u64),
-}
 
 macro_rules! forms {
     ($($name:ident($form:ty)),* $(,)?) => {
@@ -151,25 +65,6 @@ forms! {
     MatMul(MatMulForm),
     Attention(AttentionForm),
     Custom(CustomForm),
-}
-
-/// The elements that are gathered one by one through views of operands.
-fn gathers(operands: &[StepOperand]) -> f64 {
-    let gathered = operands.iter().filter(|operand| match operand.source {
-        OperandSource::Iota => operand.view.dims.len() > 1,
-        _ => operand.clamp,
-    });
-    gathered.map(|operand| points(&operand.view.dims) as f64).sum()
-}
-
-/// The words of the partial results of so many parts, each of these dimensions; 0 for one part.
-fn partial(parts: usize, dims: &[usize]) -> usize {
-    if parts > 1 { points(dims).saturating_mul(parts) } else { 0 }
-}
-
-/// `head` and then `tail`.
-fn join(head: &[usize], tail: &[usize]) -> Vec<usize> {
-    [head, tail].concat()
 }
 
 #[cfg(test)]

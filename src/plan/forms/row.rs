@@ -1,8 +1,8 @@
 //! The form of row normalisations.
 
 use super::axes::Dims;
+use super::kernel_form::{KernelForm, join, partial};
 use super::tally::{Tally, count};
-use super::{KernelForm, join, partial};
 use crate::base::shape::points;
 use crate::expr::Ref;
 use crate::ops::RowKind;

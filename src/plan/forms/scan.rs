@@ -1,9 +1,9 @@
 //! The form of scans: cumulative sums, products and extremes.
 
 use super::axes::Dims;
+use super::kernel_form::{KernelForm, join, partial};
 use super::row::row_parts;
 use super::tally::{Tally, count};
-use super::{KernelForm, join, partial};
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;

@@ -1,8 +1,8 @@
 //! The form of sorts.
 
 use super::axes::Dims;
+use super::kernel_form::{KernelForm, Measure, join};
 use super::tally::{Tally, count};
-use super::{KernelForm, Measure, join};
 use crate::base::dtype::DType;
 use crate::base::shape::points;
 use crate::cost::Limits;

@@ -11,8 +11,8 @@ use self::schedule::ProductSize;
 pub(crate) use self::schedule::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
 pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::axes::Dims;
+use super::kernel_form::{KernelForm, gathers, join, partial};
 use super::tally::{Tally, count};
-use super::{KernelForm, join, partial};
 use crate::base::dtype::Ty;
 use crate::base::shape::points;
 use crate::cost::Work;
@@ -137,7 +137,7 @@ impl KernelForm for MatMulForm {
     fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
         match self.spread {
             Some(_) => count(&self.batch) * self.n as f64 * self.k as f64,
-            None => super::gathers(operands),
+            None => gathers(operands),
         }
     }
 
