@@ -1,12 +1,15 @@
 //! From a graph to a plan: all passes, in their order.
 
+use super::execution_plan::Plan;
 use super::passes::failure_sites::Sites;
 use super::passes::ir::Ir;
 use super::passes::path::Views;
 use super::passes::storage::ValueHomes;
 use super::step::total;
-use super::step_parts::ValueId;
-use super::{Home, Plan, Target, passes, schedule, verify};
+use super::target::Target;
+use super::value::Home;
+use super::value::ValueId;
+use super::{passes, schedule, verify};
 use crate::error::PlanError;
 use crate::graph::Graph;
 

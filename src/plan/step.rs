@@ -3,8 +3,10 @@
 use smallvec::SmallVec;
 
 use super::forms::Form;
-use super::step_parts::{Lookup, OperandSource, StepOperand, StepOutput, StepParts, ValueId};
-use super::{Target, Value};
+use super::step_parts::{Lookup, OperandSource, StepOperand, StepOutput, StepParts};
+use super::target::Target;
+use super::value::Value;
+use super::value::ValueId;
 use crate::base::dtype::Scalar;
 use crate::base::place::Place;
 use crate::expr::Expr;

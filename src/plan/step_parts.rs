@@ -2,20 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::Value;
+use super::value::{Value, ValueId};
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::View;
 use crate::expr::{Expr, Ref};
-
-/// A value with storage, by position in [`Plan::values`](super::Plan).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ValueId(pub u32);
-
-impl ValueId {
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// The space that an operand's view runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

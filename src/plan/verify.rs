@@ -2,6 +2,7 @@
 
 use crate::error::PlanError;
 use crate::ops::{Type, infer};
+use crate::plan::execution_plan::Plan;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::passes::fuse::Fusion;
 use crate::plan::passes::ir::{Ir, Ix};
@@ -9,7 +10,8 @@ use crate::plan::passes::path::Views;
 use crate::plan::schedule::memory::lives;
 use crate::plan::step::Step;
 use crate::plan::step_parts::{OperandSource, Space};
-use crate::plan::{Home, Plan, Target, Value};
+use crate::plan::target::Target;
+use crate::plan::value::{Home, Value};
 
 type Check = Result<(), String>;
 

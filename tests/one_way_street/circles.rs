@@ -15,7 +15,6 @@ const FAMILIES: &[&str] = &[
     "exec/cpu/forms/matmul",
     "exec/gpu/driver",
     "exec/threads",
-    "plan",
 ];
 
 /// The files of `sources` that are in a circle, each with those of the circle that it names.

@@ -83,9 +83,11 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "plan",
         &[
+            &["target", "value"],
             &["step_parts"],
             &["forms"],
             &["step"],
+            &["execution_plan"],
             &["passes", "schedule"],
             &["verify"],
             &["pipeline"],

@@ -1,9 +1,11 @@
 //! Kernels that hand a value on through memory, and the reason why they are not one kernel.
 
+use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Form;
 use crate::plan::step::Step;
-use crate::plan::step_parts::{OperandSource, ValueId};
-use crate::plan::{Home, Plan};
+use crate::plan::step_parts::OperandSource;
+use crate::plan::value::Home;
+use crate::plan::value::ValueId;
 
 /// For each kernel that makes a value which kernel `at` reads: its position, and the reason where it is known.
 pub(super) fn apart(plan: &Plan, at: usize) -> Vec<(usize, String)> {

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use super::apart::apart;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits};
+use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
 use crate::plan::schedule::memory::Life;
 use crate::plan::step::{Step, total};
-use crate::plan::step_parts::ValueId;
-use crate::plan::{Home, Plan};
+use crate::plan::value::Home;
+use crate::plan::value::ValueId;
 
 /// Uploads, and residents, that are named.
 const NAMED: usize = 3;

@@ -8,8 +8,9 @@ use crate::cost::{Backend, Residence};
 use crate::plan::place::chooser::Chooser;
 use crate::plan::place::split::{PartOf, SideTargets, Steps};
 use crate::plan::step::Step;
-use crate::plan::step_parts::ValueId;
-use crate::plan::{Home, Phase, Placed, Planned};
+use crate::plan::value::Home;
+use crate::plan::value::ValueId;
+use crate::plan::{Phase, Placed, Planned};
 
 /// Why a step runs where it does.
 #[derive(Clone, Copy, Debug, PartialEq)]

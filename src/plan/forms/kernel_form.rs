@@ -5,8 +5,8 @@ use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
 use crate::ops::OwnKernel;
-use crate::plan::Target;
 use crate::plan::step_parts::{OperandSource, Space, StepOperand, StepParts};
+use crate::plan::target::Target;
 
 /// Everything that the plan must know of a kernel form.
 pub(crate) trait KernelForm {

@@ -6,8 +6,8 @@ use super::tally::{Tally, count};
 use crate::base::shape::points;
 use crate::expr::Ref;
 use crate::ops::RowKind;
-use crate::plan::Target;
 use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::target::Target;
 
 /// Workgroups that fill a large GPU: of 256 threads, an H200's 132 cores hold 1056.
 const FILL_GROUPS: usize = 1024;

@@ -6,8 +6,8 @@ use super::row::row_parts;
 use super::tally::{Tally, count};
 use crate::expr::Ref;
 use crate::ops::Combine;
-use crate::plan::Target;
 use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::target::Target;
 
 /// `prologue` over `outer ++ [len]`; outputs over the same space, with the combination of all up to an element along
 /// `len` as `Acc`. `parts` counts the parts into which a GPU cuts each row: with more than one, a first dispatch leaves

@@ -8,8 +8,8 @@ use crate::base::shape::points;
 use crate::cost::Limits;
 use crate::expr::Ref;
 use crate::ops::key_bits;
-use crate::plan::Target;
 use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::target::Target;
 
 /// Rows up to this length are sorted in workgroup memory, a key and a position each: 16 KiB, all that WebGPU promises.
 const SORT_GROUP: usize = 2048;

@@ -4,7 +4,8 @@ use crate::base::place::Place;
 use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::plan::step::Step;
-use crate::plan::{Target, Value};
+use crate::plan::target::Target;
+use crate::plan::value::Value;
 
 /// Refuses values and steps that are too large for the target, or cannot run on it.
 pub(crate) fn check(steps: &[Step], values: &[Value], target: &Target) -> Result<(), PlanError> {

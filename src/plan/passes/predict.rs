@@ -4,8 +4,10 @@ use crate::base::shape::View;
 use crate::cost::{Backend, Limits, WINDOW_FLOPS, Work};
 use crate::plan::forms::Tally;
 use crate::plan::step::{Cost, Step, total};
-use crate::plan::step_parts::{OperandSource, ValueId};
-use crate::plan::{Target, Value};
+use crate::plan::step_parts::OperandSource;
+use crate::plan::target::Target;
+use crate::plan::value::Value;
+use crate::plan::value::ValueId;
 
 /// Sets the step's cost. A GPU's dispatches and its partial results are no work of the host.
 pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {

@@ -7,8 +7,8 @@ use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::Shape;
 use crate::cost::Backend;
 use crate::ops::{Elementwise, Op, Precision, Reduction, Type};
-use crate::plan::Target;
 use crate::plan::forms::product::STRIP_ROWS;
+use crate::plan::target::Target;
 
 /// The power of two below which the largest element of an operand is brought: elements of f16 reach to 2¹⁶.
 const LARGEST: f64 = 32_768.0;

@@ -9,8 +9,9 @@ use crate::error::PlanError;
 use crate::ops::Op;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::step::Step;
-use crate::plan::step_parts::ValueId;
-use crate::plan::{Home, Target, Value};
+use crate::plan::target::Target;
+use crate::plan::value::ValueId;
+use crate::plan::value::{Home, Value};
 
 /// Gives values a home as steps come to need them.
 pub(crate) struct ValueHomes<'a> {

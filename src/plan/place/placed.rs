@@ -5,7 +5,8 @@ use smallvec::{SmallVec, smallvec};
 use super::routes::Routes;
 use super::split::Split;
 use crate::cost::{Backend, Prediction};
-use crate::plan::{Plan, Target};
+use crate::plan::execution_plan::Plan;
+use crate::plan::target::Target;
 
 /// A graph's plan, and the predicted times of the sides for all of it.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,10 @@
 
 use crate::cost::Backend;
 use crate::cost::selector::{self, BackendSelector};
+use crate::plan::execution_plan::Plan;
 use crate::plan::step::Step;
-use crate::plan::{Home, Plan, Target, Value};
+use crate::plan::target::Target;
+use crate::plan::value::{Home, Value};
 
 /// The rule of the [placement](crate::Placement) of the same name.
 #[derive(Clone, Copy, Debug)]

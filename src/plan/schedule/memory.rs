@@ -1,9 +1,10 @@
 //! The pass *memory*: which values share a buffer.
 
 use crate::cost::Backend;
+use crate::plan::execution_plan::Plan;
 use crate::plan::step::Scratch;
 use crate::plan::step::total;
-use crate::plan::{Home, Plan};
+use crate::plan::value::Home;
 
 /// The steps from which to which a buffer is needed, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

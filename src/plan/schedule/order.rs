@@ -2,7 +2,7 @@
 
 use crate::plan::step::Step;
 use crate::plan::step::total;
-use crate::plan::step_parts::ValueId;
+use crate::plan::value::ValueId;
 
 /// Orders `steps` so that each comes after the makers of its operands. Among the steps that could run next, the one
 /// that adds least to the memory in use does; ties go to the one recorded first.

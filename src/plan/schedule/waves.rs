@@ -4,22 +4,16 @@
 use std::ops::Range;
 
 use crate::cost::Backend;
+use crate::plan::execution_plan::{Plan, Wave};
 use crate::plan::step::Step;
-use crate::plan::step_parts::ValueId;
-use crate::plan::{Home, Plan, Target};
+use crate::plan::target::Target;
+use crate::plan::value::{Home, ValueId};
 
 /// The least gain of a cut: the device works for this long on the data that has arrived, and the host packs for as long
 /// meanwhile. One more submission takes 7 to 25 µs on an H200.
 const LEAST_SECONDS: f64 = 100e-6;
 /// Waves of a run at most.
 const MOST: usize = 8;
-
-/// One submission: some of a plan's dispatches, and the uploads that none before them reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wave {
-    pub dispatches: Range<usize>,
-    pub uploads: Vec<ValueId>,
-}
 
 /// Sets the waves of a plan, none if all is submitted at once, and the time that they save.
 pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64], target: &Target) {

@@ -12,8 +12,8 @@ use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::RowKind;
-use crate::plan::Target;
 use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::target::Target;
 
 /// Seconds in which a workgroup of an attention is done with a key, for each element of a key and a value: those of the
 /// next wait for it. Between 0.5 and 1.1 µs for 64 and 64, measured on an H200.

@@ -15,8 +15,8 @@ use super::tally::{Tally, count};
 use crate::base::dtype::DType;
 use crate::cost::Limits;
 use crate::cost::selector::OpComplexity;
-use crate::plan::Target;
 use crate::plan::step_parts::{OperandSource, Space, StepParts};
+use crate::plan::target::Target;
 
 /// One result an element. The main space and the out space are both `dims`.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use super::schedule::{ProductLayout, ProductSchedule, ProductSize, Strip};
 use super::tile::candidates;
 use crate::ops::Precision;
-use crate::plan::Target;
+use crate::plan::target::Target;
 
 /// Rows up to which scalar units read the right operand as fast as it can be, so that matrix units are of no use.
 pub(crate) const STRIP_ROWS: usize = 8;

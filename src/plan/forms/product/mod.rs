@@ -19,8 +19,8 @@ use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::Precision;
-use crate::plan::Target;
 use crate::plan::step_parts::{Space, StepOperand, StepParts};
+use crate::plan::target::Target;
 
 /// Columns of a product that the host computes at a time: three vectors of 16, as `gemm` does with AVX-512.
 const COLUMNS: usize = 48;

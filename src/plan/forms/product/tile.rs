@@ -5,7 +5,7 @@ use crate::cost::{
     DeviceProfile, Limits, MatrixUnits, REFERENCE_BANDWIDTH, REFERENCE_DISPATCH, TileKind, TileRate,
 };
 use crate::ops::Precision;
-use crate::plan::Target;
+use crate::plan::target::Target;
 
 /// A tile that the model knows, and its typical rates.
 #[derive(Clone, Copy, Debug)]

@@ -14,8 +14,8 @@ use crate::base::shape::{View, points};
 use crate::cost::Work;
 use crate::expr::Ref;
 use crate::ops::Combine;
-use crate::plan::Target;
 use crate::plan::step_parts::{Space, StepOperand, StepParts};
+use crate::plan::target::Target;
 
 /// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
 /// results is split until it has as many. More of them have less to add each, and leave more partial results.

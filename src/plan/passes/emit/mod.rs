@@ -22,7 +22,8 @@ use crate::ops::Op;
 use crate::plan::forms::Form;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::step::{Cost, Step};
-use crate::plan::step_parts::{Lookup, OperandSource, Space, StepOperand, StepOutput, ValueId};
+use crate::plan::step_parts::{Lookup, OperandSource, Space, StepOperand, StepOutput};
+use crate::plan::value::ValueId;
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
 /// `None` where a path that fusion checked is no view after all.

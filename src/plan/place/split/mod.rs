@@ -9,7 +9,7 @@ pub(crate) use self::steps::{PartOf, Steps};
 use crate::cost::Residence;
 use crate::error::PlanError;
 use crate::graph::Graph;
-use crate::plan::Plan;
+use crate::plan::execution_plan::Plan;
 
 /// Splits `graph`, of which `whole` is the plan for the GPU, if some of it is better done on either side. `residents`
 /// says where the data of each lies.

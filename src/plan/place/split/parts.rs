@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use crate::plan::execution_plan::Plan;
 use crate::plan::step::total;
-use crate::plan::{Plan, Target};
+use crate::plan::target::Target;
 
 /// A graph in parts that hand values to each other.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,10 +7,10 @@ use super::steps::Steps;
 use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::graph::{Graph, GraphPart, NodeId, PartUpload};
-use crate::plan::Plan;
+use crate::plan::execution_plan::Plan;
 use crate::plan::pipeline::plan;
 use crate::plan::place::assign::{Assignment, FlowOrigin};
-use crate::plan::step_parts::ValueId;
+use crate::plan::value::ValueId;
 
 /// When each step runs, and where each value is made.
 pub(super) struct Phases {

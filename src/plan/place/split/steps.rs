@@ -2,9 +2,10 @@
 
 use super::parts::{PartValue, Phase, SideTargets, Split, SplitPart, Supply};
 use crate::cost::{Backend, Residence};
+use crate::plan::execution_plan::Plan;
 use crate::plan::place::assign::{Costs, Flow, FlowOrigin, Problem};
-use crate::plan::step_parts::ValueId;
-use crate::plan::{Home, Plan};
+use crate::plan::value::Home;
+use crate::plan::value::ValueId;
 
 /// Transfers of no more bytes take as long as they would with one byte.
 const SMALL_TRANSFER: f64 = 65_536.0;

@@ -1,0 +1,14 @@
+//! The device that a plan is made for.
+
+use std::sync::Arc;
+
+use crate::cost::{Backend, DeviceProfile, Limits};
+
+/// The device that a plan is made for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Target {
+    pub backend: Backend,
+    pub limits: Limits,
+    /// Speeds of both sides.
+    pub profile: Arc<DeviceProfile>,
+}
