@@ -8,7 +8,6 @@ use crate::paths::{Exports, NamedPath, Source};
 /// `batch/run.rs` has methods and the last run.
 const FAMILIES: &[&str] = &[
     "batch",
-    "batch/profile",
     "batch/program",
     "calibrate",
     "device",

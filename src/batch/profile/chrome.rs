@@ -1,6 +1,7 @@
 //! A profile in the Trace Event Format of Chrome, which Perfetto reads too.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use super::{Profile, StageProfile};
@@ -12,7 +13,25 @@ const HOST: usize = 0;
 const CPU: usize = 1;
 const GPU: usize = 2;
 
-pub(super) fn trace(profile: &Profile) -> String {
+impl Profile {
+    /// The profile as a trace for Perfetto (`ui.perfetto.dev`) or `chrome://tracing`: JSON with a lane for the host's
+    /// stages, one for the host's cores and one for the GPU. The GPU's lane is shifted so that its work ends when the
+    /// host learned of it, since the two have no common clock.
+    #[must_use]
+    pub fn to_chrome_trace(&self) -> String {
+        trace(self)
+    }
+
+    /// Writes [`to_chrome_trace`](Self::to_chrome_trace) to a file.
+    ///
+    /// # Errors
+    /// The errors of [`std::fs::write`].
+    pub fn write_trace(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        std::fs::write(path, self.to_chrome_trace())
+    }
+}
+
+fn trace(profile: &Profile) -> String {
     let mut events = vec![name("process_name", 0, &profile.device)];
     events.extend(LANES.iter().enumerate().map(|(lane, text)| name("thread_name", lane, text)));
     for StageProfile { stage, on_gpu, start, time } in &profile.stages {

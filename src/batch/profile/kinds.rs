@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::KernelProfile;
+use super::{KernelProfile, Profile};
 use crate::base::shape::Shape;
 use crate::cost::Backend;
 
-/// Kernels alike: the same operations on the same shapes on the same side. From [`Profile::kinds`](super::Profile::kinds).
+/// Kernels alike: the same operations on the same shapes on the same side. From [`Profile::kinds`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KernelKind {
@@ -62,8 +62,17 @@ impl KernelKind {
     }
 }
 
+impl Profile {
+    /// The kernels summed by kind, the slowest kind first: kernels are alike if they compute the same operations on the
+    /// same shapes on the same side.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<KernelKind> {
+        of(&self.kernels)
+    }
+}
+
 /// The kinds of `kernels`, the slowest first.
-pub(super) fn of(kernels: &[KernelProfile]) -> Vec<KernelKind> {
+fn of(kernels: &[KernelProfile]) -> Vec<KernelKind> {
     let mut kinds: Vec<KernelKind> = Vec::new();
     for kernel in kernels {
         let known = kinds.iter().position(|kind| kind.is_of(kernel));

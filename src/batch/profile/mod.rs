@@ -4,7 +4,6 @@ mod chrome;
 mod kinds;
 mod table;
 
-use std::path::Path;
 use std::time::Duration;
 
 pub use self::kinds::KernelKind;
@@ -115,29 +114,6 @@ impl Profile {
     pub fn kernel_time(&self) -> Option<Duration> {
         let timed = self.kernels.iter().filter(|kernel| kernel.dispatches > 0);
         timed.map(|kernel| kernel.time).sum()
-    }
-
-    /// The kernels summed by kind, the slowest kind first: kernels are alike if they compute the same operations on the
-    /// same shapes on the same side.
-    #[must_use]
-    pub fn kinds(&self) -> Vec<KernelKind> {
-        kinds::of(&self.kernels)
-    }
-
-    /// The profile as a trace for Perfetto (`ui.perfetto.dev`) or `chrome://tracing`: JSON with a lane for the host's
-    /// stages, one for the host's cores and one for the GPU. The GPU's lane is shifted so that its work ends when the
-    /// host learned of it, since the two have no common clock.
-    #[must_use]
-    pub fn to_chrome_trace(&self) -> String {
-        chrome::trace(self)
-    }
-
-    /// Writes [`to_chrome_trace`](Self::to_chrome_trace) to a file.
-    ///
-    /// # Errors
-    /// The errors of [`std::fs::write`].
-    pub fn write_trace(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
-        std::fs::write(path, self.to_chrome_trace())
     }
 }
 
