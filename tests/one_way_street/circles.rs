@@ -6,15 +6,8 @@ use crate::paths::{Exports, NamedPath, Source};
 
 /// Folders whose root defines the type that all of its files are about, as `batch/mod.rs` does the batch, of which
 /// `batch/run.rs` has methods and the last run.
-const FAMILIES: &[&str] = &[
-    "batch",
-    "batch/program",
-    "calibrate",
-    "device",
-    "exec/cpu/forms/matmul",
-    "exec/gpu/driver",
-    "exec/threads",
-];
+const FAMILIES: &[&str] =
+    &["batch", "calibrate", "device", "exec/cpu/forms/matmul", "exec/gpu/driver", "exec/threads"];
 
 /// The files of `sources` that are in a circle, each with those of the circle that it names.
 pub fn circles<'a>(sources: &'a [Source], exports: &Exports) -> Vec<(&'a str, BTreeSet<&'a str>)> {

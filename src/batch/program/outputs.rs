@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Program;
+use super::compiled::Program;
 use super::signature::Unknown;
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;

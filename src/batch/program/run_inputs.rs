@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Inner;
+use super::compiled::Inner;
 use super::signature::Unknown;
 use crate::base::dtype::DType;
 use crate::batch::ids::Unfilled;

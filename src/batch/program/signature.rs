@@ -1,6 +1,6 @@
 //! The inputs and the outputs of a program, with their types, and the values that keys find.
 
-use super::{Inner, Program};
+use super::compiled::{Inner, Program};
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 use crate::batch::input::ValueKey;
