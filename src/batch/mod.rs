@@ -34,6 +34,7 @@ mod arrays;
 mod blocking;
 mod ids;
 mod input;
+mod last_run;
 mod own;
 mod profile;
 #[cfg(feature = "gpu")]
@@ -64,7 +65,7 @@ pub use crate::session::RunStats;
 use std::fmt;
 use std::sync::Arc;
 
-use self::run::LastRun;
+use self::last_run::LastRun;
 use crate::base::sync::Mutex;
 use crate::device::Device;
 use crate::record::Recorder;

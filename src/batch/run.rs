@@ -4,28 +4,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::last_run::RunEnd;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
-use crate::device::{Device, Prepared};
+use crate::device::Device;
 use crate::error::{ReadError, Result};
 use crate::record::{Recorded, Version};
-use crate::session::{HostOrGpuResult, LastPlan, RunResults, RunStats};
-
-#[derive(Debug, Default)]
-pub(super) struct LastRun {
-    plan: (u64, Arc<LastPlan>),
-    /// The version that ran, and its results, or why there are none.
-    ran: Option<(Version, RunEnd)>,
-    pub stats: RunStats,
-}
-
-#[derive(Debug)]
-enum RunEnd {
-    Done(Arc<Prepared>, RunResults),
-    Failed(String),
-}
+use crate::session::{HostOrGpuResult, RunStats};
 
 /// The record of a batch at one moment.
 pub(super) struct Snapshot {
@@ -42,16 +29,6 @@ impl Snapshot {
     /// Every mistake in it.
     pub fn checked(self) -> Result<(Arc<Recorded>, Version)> {
         self.mistakes.map(|()| (self.recorded, self.version))
-    }
-}
-
-impl LastRun {
-    /// The plan of the graph of this version, still to be made unless a run of that version was before.
-    pub fn plan_of(&mut self, version: Version) -> Arc<LastPlan> {
-        if self.plan.0 != version.graph {
-            self.plan = (version.graph, Arc::default());
-        }
-        Arc::clone(&self.plan.1)
     }
 }
 
