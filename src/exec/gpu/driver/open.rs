@@ -3,11 +3,14 @@
 //! Quirk: threads that called a driver hang when they end after the last instance was dropped (the driver was not
 //! recorded). So there is one instance in the process, and it stays. No test covers the hang.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use super::adapter::{self, AdapterChoice, GpuInfo};
 use super::health::Opened;
-use super::{device_cache, driver_lock, health_registry};
+use super::owner::Driver;
+use super::{device_cache, driver_lock, exit_guard, health_registry};
+use crate::base::future::BoxFuture;
+use crate::base::single_flight::SingleFlight;
 use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
 
@@ -16,11 +19,38 @@ const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
     .union(wgpu::Backends::DX12)
     .union(wgpu::Backends::BROWSER_WEBGPU);
 
+impl Driver {
+    /// Opens the best adapter that fits `choice`, with those of `features` that it has.
+    ///
+    /// Quirk: NVIDIA 580.159.04 crashed in 1 of 24 processes while 13 threads opened devices, so one is opened at a time.
+    pub async fn open(
+        choice: &AdapterChoice,
+        features: wgpu::Features,
+    ) -> Result<Arc<Self>, DeviceError> {
+        static OPENING: LazyLock<SingleFlight> = LazyLock::new(SingleFlight::default);
+        let opening = OPENING.alone(&()).await;
+        let _work = exit_guard::work()?;
+        // In a box, where the proof that wgpu's types are `Send` ends: it would exceed a user's recursion limit.
+        let opened: BoxFuture<'_, _> = Box::pin(open(choice, features));
+        let opened = opened.await?;
+        drop(opening);
+        let driver = Arc::new(Self::new(opened, true));
+        driver.warm_up().await;
+        Ok(driver)
+    }
+
+    /// A device that its user opened on `adapter`, and closes.
+    pub fn adopt(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+    ) -> Result<Arc<Self>, DeviceError> {
+        Ok(Arc::new(Self::new(adopt(adapter, device, queue)?, false)))
+    }
+}
+
 /// Opens the best adapter that fits, with all its limits and those features in `features` that it has.
-pub(super) async fn open(
-    choice: &AdapterChoice,
-    features: wgpu::Features,
-) -> Result<Opened, DeviceError> {
+async fn open(choice: &AdapterChoice, features: wgpu::Features) -> Result<Opened, DeviceError> {
     let _long = driver_lock::long();
     let adapters = instance().enumerate_adapters(BACKENDS).await;
     let found: Vec<_> = adapters.iter().map(wgpu::Adapter::get_info).collect();
@@ -53,7 +83,7 @@ pub(super) async fn open(
 }
 
 /// A device that its user opened on `adapter`.
-pub(super) fn adopt(
+fn adopt(
     adapter: &wgpu::Adapter,
     device: wgpu::Device,
     queue: wgpu::Queue,

@@ -38,7 +38,8 @@ fn names() -> Vec<CString> {
     names
 }
 
-#[cfg(all(test, target_env = "gnu"))]
+#[cfg(test)]
+#[cfg(target_env = "gnu")]
 mod tests {
     use super::*;
 

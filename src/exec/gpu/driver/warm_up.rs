@@ -13,7 +13,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use super::{Calls, Driver, exit_guard};
+use super::calls::Calls;
+use super::exit_guard;
+use super::owner::Driver;
 use crate::base::sync::Mutex;
 use crate::error::DeviceError;
 use crate::exec::threads::off_thread;
