@@ -5,66 +5,28 @@
 
 mod graphs;
 mod probe;
+mod probe_groups;
 mod sides;
+mod subject;
 mod tiles;
 
 use std::future::ready;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use self::probe::{Bench, ProbeData};
+use self::probe_groups::ProbeGroups;
+pub use self::probe_groups::Progress;
+pub(crate) use self::subject::{AtOnce, Pace, Subject};
 use crate::base::clock::Stopwatch;
 use crate::cost::{Backend, DeviceProfile};
 use crate::error::{DeviceError, Error, Result, RunError};
-use crate::exec::cpu::CpuPool;
 use crate::exec::gpu::Gpu;
 use crate::exec::threads;
-use crate::plan::Target;
 
-/// Seconds that are spent on all probes. A probe that has begun is finished.
-const BUDGET: f64 = 0.42;
 /// Number of host threads from which a GPU is measured while some of them still compile the kernels of products.
 const SPARE_THREADS: usize = 8;
 /// The time of tiles, as a multiple of the time of another group.
 const TILES: f64 = 6.0;
-
-/// The progress of a calibration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// The side that is being measured.
-    pub side: Backend,
-    /// The figures that are being measured.
-    pub what: &'static str,
-    /// Groups of probes that are done.
-    pub done: usize,
-    /// Groups of probes in all.
-    pub of: usize,
-}
-
-/// Decides when probes may run; at once, unless a method says otherwise.
-pub(crate) trait Pace: Sync {
-    /// Waits until nobody else computes on the device. Returns `false` if the probes must stop.
-    fn may_go_on(&self) -> bool {
-        true
-    }
-
-    /// The number of runs that others have begun on the device.
-    fn others(&self) -> u64 {
-        0
-    }
-}
-
-/// The pace of a caller that waits for the figures.
-pub(crate) struct AtOnce;
-
-impl Pace for AtOnce {}
-
-pub(crate) struct Subject {
-    pub cpu: Target,
-    pub pool: Arc<CpuPool>,
-    pub gpu: Option<(Gpu, Target)>,
-}
 
 /// Measures both sides, and reports each step to `progress`. Returns `None` if the pace said to stop.
 pub(crate) async fn measure(
@@ -72,12 +34,25 @@ pub(crate) async fn measure(
     pace: &dyn Pace,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Option<DeviceProfile>> {
-    match measure_sides(subject, pace, ProbeGroups::new(progress, subject)).await {
+    match measure_sides(subject, pace, groups(progress, subject)).await {
         // A clock that stands still, or a driver that answers nonsense, gives a profile that fails the check.
         Ok(profile) => Ok(profile.check().is_ok().then_some(profile)),
         Err(Error::Run(RunError::Cancelled)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The groups that the sides of `subject` take.
+fn groups<'a>(
+    progress: &'a mut (dyn FnMut(Progress) + Send),
+    subject: &Subject,
+) -> ProbeGroups<'a> {
+    let (of, shares) = match &subject.gpu {
+        None => (sides::GROUPS_CPU, 0.0),
+        Some((gpu, _)) if gpu.info().software => (sides::GROUPS_CPU + sides::GROUPS_GPU, 0.0),
+        Some(_) => (sides::GROUPS_CPU + sides::GROUPS_GPU + 1, TILES - 1.0),
+    };
+    ProbeGroups::new(progress, of, of as f64 + shares)
 }
 
 async fn measure_sides(
@@ -145,73 +120,15 @@ impl<F: Future<Output = Result<(), DeviceError>>> Compilation<F> {
     }
 }
 
-/// Counts groups of probes, and shares out the time.
-struct ProbeGroups<'a> {
-    progress: &'a mut (dyn FnMut(Progress) + Send),
-    started: Stopwatch,
-    /// Seconds that compilers took.
-    compiling: f64,
-    done: usize,
-    of: usize,
-    shares: f64,
-}
-
-impl<'a> ProbeGroups<'a> {
-    fn new(progress: &'a mut (dyn FnMut(Progress) + Send), subject: &Subject) -> Self {
-        let (of, shares) = match &subject.gpu {
-            None => (sides::GROUPS_CPU, 0.0),
-            Some((gpu, _)) if gpu.info().software => (sides::GROUPS_CPU + sides::GROUPS_GPU, 0.0),
-            Some(_) => (sides::GROUPS_CPU + sides::GROUPS_GPU + 1, TILES - 1.0),
-        };
-        let shares = of as f64 + shares;
-        Self { progress, started: Stopwatch::started(), compiling: 0.0, done: 0, of, shares }
-    }
-
-    /// Begins a group that gets `shares` of the time that is left. Returns its deadline.
-    fn next(&mut self, side: Backend, what: &'static str, shares: f64) -> Deadline {
-        (self.progress)(Progress { side, what, done: self.done, of: self.of });
-        self.done += 1;
-        let now = self.now();
-        let until = now + (BUDGET - now).max(0.0) * shares / self.shares.max(shares);
-        self.shares -= shares;
-        Deadline { clock: self.started, until: until + self.compiling }
-    }
-
-    /// Seconds so far, without those of compilers.
-    fn now(&self) -> f64 {
-        self.started.total().as_secs_f64() - self.compiling
-    }
-
-    /// Excludes the time since `start`, which compilers took.
-    fn compiled(&mut self, start: Stopwatch) {
-        self.compiling += start.total().as_secs_f64();
-    }
-}
-
-/// A time after which no probe of a group begins.
-#[derive(Clone, Copy)]
-struct Deadline {
-    clock: Stopwatch,
-    until: f64,
-}
-
-impl Deadline {
-    fn never() -> Self {
-        Self { clock: Stopwatch::started(), until: f64::INFINITY }
-    }
-
-    /// Seconds that are left; negative once the deadline has passed.
-    fn left(&self) -> f64 {
-        self.until - self.clock.total().as_secs_f64()
-    }
-}
-
 #[cfg(test)]
 #[cfg(feature = "gpu")]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::base::test_device::found;
     use crate::exec::gpu::AdapterChoice;
+    use crate::plan::Target;
 
     struct Stop;
 
@@ -233,14 +150,8 @@ mod tests {
         };
         let data = ProbeData::default();
         let bench = Bench::on_gpu(&gpu, &target, &Stop, &data);
-        let mut groups = ProbeGroups {
-            progress: &mut |_| {},
-            started: Stopwatch::started(),
-            compiling: 0.0,
-            done: 0,
-            of: 1,
-            shares: 1.0,
-        };
+        let mut ignore = |_| {};
+        let mut groups = ProbeGroups::new(&mut ignore, 1, 1.0);
         // With these known, all that takes time is to compile the products.
         let others = bench.plans(sides::other_graphs());
         bench.compile(others).await.expect("kernels that compile");

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Deadline, Pace, Subject};
+use super::probe_groups::Deadline;
+use super::subject::{Pace, Subject};
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::sync::Mutex;

@@ -2,7 +2,7 @@
 
 use super::graphs::{self, Piece};
 use super::probe::{Bench, REPEATS};
-use super::{Deadline, ProbeGroups};
+use super::probe_groups::{Deadline, ProbeGroups};
 use crate::base::clock::Stopwatch;
 use crate::cost::{Backend, Curve, SideProfile};
 use crate::error::{Result, RunError};

@@ -1,8 +1,8 @@
 //! The scalar kernels of matrix products on a GPU: how fast each is, and on how many cores.
 
-use super::Deadline;
 use super::graphs::{self, Piece};
 use super::probe::Bench;
+use super::probe_groups::Deadline;
 use super::sides::rounded;
 use crate::cost::{DeviceProfile, TileKind, TileRate};
 use crate::error::Result;
