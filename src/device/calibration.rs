@@ -1,30 +1,17 @@
 //! Measures a device: on request, or in the background after the first run that either side could have taken.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 
-use super::{Busy, BusyTracker, Device, DeviceGpu, DeviceInner};
+use super::parts::busy_tracker::{Busy, BusyTracker};
+use super::parts::device_gpu::DeviceGpu;
+use super::{Device, DeviceInner};
 use crate::base::future::BoxFuture;
 use crate::base::process::caught;
 use crate::base::process::is_forked_child;
-use crate::base::sync::Mutex;
 use crate::calibrate::{AtOnce, Progress, Subject, measure};
 use crate::cost::DeviceProfile;
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::threads::off_thread;
-
-pub(super) struct Background {
-    wanted: AtomicBool,
-    thread: Mutex<Option<JoinHandle<()>>>,
-    busy_tracker: Arc<BusyTracker>,
-}
-
-impl Background {
-    pub fn new(wanted: bool, busy_tracker: Arc<BusyTracker>) -> Self {
-        Self { wanted: AtomicBool::new(wanted), thread: Mutex::default(), busy_tracker }
-    }
-}
 
 impl Device {
     /// Measures the speed of both sides, in under half a second on a fast machine. Later plans use the new figures, which
@@ -62,7 +49,7 @@ impl Device {
             if is_forked_child() {
                 return Err(DeviceError::Forked.into());
             }
-            self.0.background.wanted.store(false, Ordering::Relaxed);
+            self.0.background.withdraw();
             let _busy = Busy::new(&self.0.busy_tracker);
             let mut panicked = None;
             let mut report = |step| {
@@ -102,17 +89,7 @@ impl Device {
     /// Starts the background measurement, unless the device was measured. Called after a run that either side could have
     /// taken, or would have taken but for the place of a resident's data.
     pub(crate) fn measure_some_time(&self) {
-        let background = &self.0.background;
-        if !background.wanted.load(Ordering::Relaxed)
-            || !background.wanted.swap(false, Ordering::Relaxed)
-        {
-            return;
-        }
-        let thread = thread::Builder::new().name("onetrip-calibrate".into());
-        // Without a thread the typical figures stay.
-        if let Ok(thread) = thread.spawn(self.0.in_background()) {
-            *background.thread.lock() = Some(thread);
-        }
+        self.0.background.start(|| self.0.in_background());
     }
 }
 
@@ -147,17 +124,6 @@ impl DeviceInner {
                     disk.save(|| profile_store.profile());
                 }
             }
-        }
-    }
-}
-
-impl Drop for Background {
-    /// Joins the thread: none may use a driver that the process is about to unload.
-    fn drop(&mut self) {
-        self.busy_tracker.close();
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread {
-            let _ = thread.join();
         }
     }
 }

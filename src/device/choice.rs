@@ -4,23 +4,17 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::profile_store::When;
-use super::trials::{SharedTrial, TrialRun};
-use super::{Device, Prepared, Targets};
+use super::Device;
+use super::parts::prepared::Prepared;
+use super::parts::profile_store::Targets;
+use super::parts::trials::{SharedTrial, TrialRun};
+use super::planning::PlanRequest;
+use super::profile::When;
 use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcome, Trial};
 use crate::error::{PlanError, Result};
-use crate::graph::{Fingerprint, Graph};
+use crate::graph::Fingerprint;
 use crate::ops::{Op, Type};
 use crate::plan::{Chooser, Phase, Placed, Planned, Target, place};
-
-#[derive(Clone, Copy)]
-pub(crate) struct PlanRequest<'a> {
-    pub graph: &'a Graph,
-    pub placement: Placement,
-    pub residents: &'a [Residence],
-    /// True if a run replaces data that it reads, which then lies where the run was.
-    pub is_stateful: bool,
-}
 
 /// The plan for the runs of a graph, until something changes.
 #[derive(Clone)]

@@ -1,43 +1,41 @@
 //! Devices, which run batches: the host's cores, a GPU, or both.
 
-mod builder;
-mod busy_tracker;
 mod calibration;
 mod choice;
-mod device_gpu;
+mod compile;
 mod metrics;
-mod plan_cache;
-mod prepared;
-mod profile_file;
-mod profile_store;
+mod open;
+mod parts;
+mod planning;
+mod profile;
 mod recovery;
 mod transfers;
-mod trials;
 #[cfg(feature = "gpu")]
 mod wgpu_interop;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use builder::DeviceBuilder;
-pub(crate) use choice::{PlanChoice, PlanRequest};
-pub(crate) use metrics::Counter;
-pub use metrics::{Metrics, PoolStats};
-pub(crate) use prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
-pub use recovery::{DeviceLoss, Recovery};
-pub(crate) use trials::TrialRun;
+pub(crate) use choice::PlanChoice;
+pub use parts::builder::DeviceBuilder;
+pub(crate) use parts::counters::Counter;
+pub use parts::counters::{Metrics, PoolStats};
+pub use parts::info::DeviceInfo;
+pub(crate) use parts::prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
+pub use parts::recovery::{DeviceLoss, Recovery};
+pub(crate) use parts::trials::TrialRun;
+pub(crate) use planning::PlanRequest;
 
-pub(crate) use self::busy_tracker::Busy;
-use self::busy_tracker::BusyTracker;
-use self::calibration::Background;
-use self::device_gpu::DeviceGpu;
-use self::profile_file::ProfileFile;
-use self::profile_store::ProfileStore;
-pub(crate) use self::profile_store::Targets;
-use crate::base::future::BoxFuture;
+use self::parts::background::Background;
+use self::parts::busy_tracker::BusyTracker;
+use self::parts::counters::Counters;
+use self::parts::device_gpu::DeviceGpu;
+use self::parts::info::OpenedSides;
+use self::parts::plan_cache::PlanCache;
+use self::parts::profile_file::ProfileFile;
+use self::parts::profile_store::ProfileStore;
 use crate::base::process::watch_forks;
 use crate::cost::{Backend, DeviceProfile, Limits, Placement};
-use crate::error::Result;
 use crate::exec::budget::Budget;
 use crate::exec::cpu::CpuPool;
 use crate::exec::gpu::Gpu;
@@ -64,71 +62,12 @@ struct DeviceInner {
     learns_nothing: bool,
     by_hand: bool,
     pool: Arc<CpuPool>,
-    plans: Arc<plan_cache::PlanCache>,
-    counters: Arc<metrics::Counters>,
+    plans: Arc<PlanCache>,
+    counters: Arc<Counters>,
     budget: Budget,
 }
 
-/// The sides that a device was opened with. The cores also take the place of a GPU that was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OpenedSides {
-    Cpu,
-    Gpu,
-    Both,
-}
-
-/// The description of a device. [`RunStats::backend`](crate::RunStats::backend) is the side of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DeviceInfo {
-    /// The adapter's name, or `cpu`.
-    pub name: String,
-    /// The graphics API, or `host`.
-    pub api: String,
-    /// The driver and its version, where there is one.
-    pub driver: String,
-    /// True if a GPU adapter is emulated on the host's cores.
-    pub software: bool,
-    /// Threads that compute on the host.
-    pub threads: usize,
-    /// Why [`Device::auto`] found no GPU to use, where it fell back to the host's cores.
-    pub fallback: Option<String>,
-}
-
-impl fmt::Display for DeviceInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}", self.name, self.api)?;
-        if !self.driver.is_empty() {
-            write!(f, ", {}", self.driver)?;
-        }
-        if self.software {
-            f.write_str(", software")?;
-        }
-        write!(f, ", {} host threads)", self.threads)
-    }
-}
-
 impl Device {
-    /// The best GPU together with the host's cores: each graph runs where it is predicted to be done
-    /// first. Without a hardware GPU that can be opened, the cores alone;
-    /// [`DeviceInfo::fallback`] then says why.
-    ///
-    /// `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice; with `gpu`, a software adapter will
-    /// do. `ONETRIP_ADAPTER` picks the GPU whose name contains it, ignoring case, or whose PCI bus ID it is.
-    ///
-    /// # Errors
-    /// [`DeviceError`](crate::DeviceError) if a variable is not understood, or asks for a GPU that is not there.
-    pub fn auto() -> BoxFuture<'static, Result<Self>> {
-        Self::builder().auto()
-    }
-
-    /// The host's cores. A profile that was [measured](Self::calibrate) of them before is found in the
-    /// [cache](DeviceBuilder#the-cache), as for every device.
-    #[must_use]
-    pub fn cpu() -> Self {
-        Self::on_cpu(None, Self::builder())
-    }
-
     fn on_cpu(fallback: Option<String>, start: DeviceBuilder) -> Self {
         let threads = crate::exec::threads::count();
         let info = DeviceInfo {
@@ -141,33 +80,6 @@ impl Device {
         };
         let inner = DeviceInner::new(info, None, OpenedSides::Cpu, start);
         Self(Arc::new(inner))
-    }
-
-    /// A GPU for everything: the best there is, a software adapter only if there is no hardware.
-    /// `ONETRIP_ADAPTER` picks the one whose name contains it, ignoring case, or whose PCI bus ID it is.
-    ///
-    /// # Errors
-    /// [`NoAdapter`](crate::DeviceError::NoAdapter) if there is none, with those that were found;
-    /// [`Open`](crate::DeviceError::Open) if the adapter gives no device;
-    /// [`NoGpuSupport`](crate::DeviceError::NoGpuSupport) in a build without
-    /// the feature `gpu`.
-    pub fn gpu() -> BoxFuture<'static, Result<Self>> {
-        Self::builder().gpu()
-    }
-
-    /// Opens a device with a profile, a placement, a memory budget, a recovery from lost GPUs or a cache folder of the
-    /// caller's choice.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
-    /// let device = onetrip::Device::builder().without_cache().auto().await?;
-    /// # let _ = device;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn builder() -> DeviceBuilder {
-        DeviceBuilder::default()
     }
 
     fn with_gpu(gpu: Gpu, sides: OpenedSides, start: DeviceBuilder) -> Self {
@@ -222,23 +134,6 @@ impl Device {
     /// The placement of batches that name none.
     pub(crate) fn placement(&self) -> Placement {
         self.0.placement
-    }
-
-    /// The targets that graphs are planned for now.
-    pub(crate) fn targets(&self) -> Arc<Targets> {
-        self.0.profile_store.targets()
-    }
-
-    /// The speed of both sides of the device, as it is known now.
-    #[must_use]
-    pub fn profile(&self) -> DeviceProfile {
-        self.0.profile_store.profile()
-    }
-
-    /// Uses `profile` from now on.
-    #[cfg(all(test, feature = "gpu"))]
-    pub(crate) fn set_profile(&self, profile: DeviceProfile) {
-        self.0.profile_store.set(profile);
     }
 
     pub(crate) fn budget(&self) -> &Budget {

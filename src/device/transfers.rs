@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Counter, Device};
+use super::Device;
+use super::parts::counters::Counter;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
 use crate::error::DeviceError;

@@ -1,6 +1,8 @@
 //! One wgpu device for this crate and for the user's own wgpu code.
 
-use super::{Device, DeviceBuilder, OpenedSides};
+use super::Device;
+use super::parts::builder::DeviceBuilder;
+use super::parts::info::OpenedSides;
 use crate::error::Result;
 use crate::exec::gpu::{Driver, Gpu};
 

@@ -11,7 +11,7 @@ use crate::cost::{MOST_TRIALS, Route, RunOutcome, Trial, Tried};
 use crate::graph::Fingerprint;
 use crate::plan::Routes;
 
-pub(super) struct Trials(Mutex<Lru<Fingerprint, Arc<SharedTrial>>>);
+pub(in crate::device) struct Trials(Mutex<Lru<Fingerprint, Arc<SharedTrial>>>);
 
 /// The trial of one graph, shared by all of its runs.
 pub(crate) struct SharedTrial {

@@ -1,17 +1,15 @@
-//! The opening of devices: choices of the caller and of the environment.
+//! The options of a device, as its opener gives them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Device, OpenedSides, Recovery};
+use super::info::OpenedSides;
+use super::recovery::Recovery;
 use crate::base::disk_cache::{Store, user_folder};
-use crate::base::future::BoxFuture;
-use crate::base::process::is_forked_child;
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
-use crate::exec::gpu::{AdapterChoice, Gpu};
 
-/// The options of a device, from [`Device::builder`].
+/// The options of a device, from [`Device::builder`](crate::Device::builder).
 ///
 /// # The cache
 ///
@@ -25,17 +23,17 @@ use crate::exec::gpu::{AdapterChoice, Gpu};
 /// otherwise; if neither does, `ONETRIP_CACHE` may name a folder or say `off`. Name only folders that nobody but the
 /// user can write to: their files are handed to the driver.
 ///
-/// The [measured](Device::calibrate) profile of a device is kept there too. Without a cache nothing is measured unless
+/// The [measured](crate::Device::calibrate) profile of a device is kept there too. Without a cache nothing is measured unless
 /// asked for.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder opens nothing until `auto`, `gpu`, `cpu` or `wgpu` is called"]
 pub struct DeviceBuilder {
     cache: Cache,
-    pub(super) profile: Option<DeviceProfile>,
-    pub(super) placement: Placement,
-    pub(super) memory_budget: Option<u64>,
-    pub(super) learns_nothing: bool,
-    pub(super) recovery: Recovery,
+    pub(in crate::device) profile: Option<DeviceProfile>,
+    pub(in crate::device) placement: Placement,
+    pub(in crate::device) memory_budget: Option<u64>,
+    pub(in crate::device) learns_nothing: bool,
+    pub(in crate::device) recovery: Recovery,
 }
 
 /// The place of compiled kernels and profiles.
@@ -59,7 +57,7 @@ impl DeviceBuilder {
         Self { cache: Cache::Off, ..self }
     }
 
-    /// Uses `profile`, and measures nothing unless [`Device::calibrate`] is called.
+    /// Uses `profile`, and measures nothing unless [`Device::calibrate`](crate::Device::calibrate) is called.
     ///
     /// Opening fails with [`DeviceError::Profile`] if the profile holds a number that is no time or rate.
     pub fn with_profile(self, profile: DeviceProfile) -> Self {
@@ -73,7 +71,7 @@ impl DeviceBuilder {
     /// of the first runs may differ from later ones by as much as the sides differ: within tolerances.
     ///
     /// Runs that compile kernels, allocate memory or run beside others do not count. Trials are part of the
-    /// profile once they have begun, are kept on disk with it, and are [forgotten](Device::forget_learned) on demand. The trials of a profile
+    /// profile once they have begun, are kept on disk with it, and are [forgotten](crate::Device::forget_learned) on demand. The trials of a profile
     /// that is [given](Self::with_profile) still hold.
     pub fn without_learning(self) -> Self {
         Self { learns_nothing: true, ..self }
@@ -127,7 +125,7 @@ impl DeviceBuilder {
     }
 
     /// Fails unless the options suit a device that is to use `sides`.
-    pub(super) fn checked(self, sides: OpenedSides) -> Result<Self> {
+    pub(in crate::device) fn checked(self, sides: OpenedSides) -> Result<Self> {
         if let Some(profile) = &self.profile {
             profile.check()?;
         }
@@ -145,71 +143,8 @@ impl DeviceBuilder {
         }
     }
 
-    pub(super) fn store(&self) -> Option<Arc<Store>> {
+    pub(in crate::device) fn store(&self) -> Option<Arc<Store>> {
         self.cache.store()
-    }
-
-    /// The host's cores, as [`Device::cpu`].
-    ///
-    /// # Errors
-    /// [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
-    pub fn cpu(self) -> Result<Device> {
-        Ok(Device::on_cpu(None, self.checked(OpenedSides::Cpu)?))
-    }
-
-    /// Opens the device that [`Device::auto`] describes.
-    ///
-    /// # Errors
-    /// As [`Device::auto`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`]. With [`Placement::Gpu`], as
-    /// [`gpu`](Self::gpu).
-    pub fn auto(self) -> BoxFuture<'static, Result<Device>> {
-        Box::pin(async {
-            match backend_from_environment()? {
-                Some(Backend::Cpu) => self.cpu(),
-                Some(Backend::Gpu) => self.gpu().await,
-                None => self.best().await,
-            }
-        })
-    }
-
-    /// Opens the device that [`Device::gpu`] describes.
-    ///
-    /// # Errors
-    /// As [`Device::gpu`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
-    pub fn gpu(self) -> BoxFuture<'static, Result<Device>> {
-        Box::pin(self.any_gpu(OpenedSides::Gpu))
-    }
-
-    /// Both sides, a software adapter too.
-    #[cfg(all(test, feature = "gpu"))]
-    pub(crate) async fn both(self) -> Result<Device> {
-        self.any_gpu(OpenedSides::Both).await
-    }
-
-    /// A GPU, a software adapter too.
-    async fn any_gpu(self, sides: OpenedSides) -> Result<Device> {
-        check_support()?;
-        let choice = AdapterChoice::best(adapter_from_environment(), true);
-        let start = self.checked(sides)?;
-        Ok(Device::with_gpu(Gpu::open(&choice, start.store(), ()).await?, sides, start))
-    }
-
-    async fn best(self) -> Result<Device> {
-        if !cfg!(feature = "gpu") && self.placement != Placement::Gpu {
-            return Ok(Device::on_cpu(None, self.checked(OpenedSides::Both)?));
-        }
-        let named = adapter_from_environment();
-        // A user who names an adapter means it, even if it is a software one.
-        let software_too = named.is_some();
-        let choice = AdapterChoice::best(named, software_too);
-        let start = self.checked(OpenedSides::Both)?;
-        check_support()?;
-        let falls_back = !software_too && start.placement != Placement::Gpu;
-        match Gpu::open(&choice, start.store(), ()).await {
-            Ok(gpu) => Ok(Device::with_gpu(gpu, OpenedSides::Both, start)),
-            Err(error) if !falls_back => Err(error.into()),
-            Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),
-        }
     }
 }
 
@@ -235,43 +170,14 @@ impl Cache {
     }
 }
 
-/// The side that `ONETRIP_BACKEND` asks for; `None` where it leaves that open.
-fn backend_from_environment() -> Result<Option<Backend>, DeviceError> {
-    let variable = "ONETRIP_BACKEND";
-    let value = match std::env::var(variable) {
-        Ok(value) => value,
-        Err(std::env::VarError::NotPresent) => return Ok(None),
-        Err(std::env::VarError::NotUnicode(value)) => value.to_string_lossy().into_owned(),
-    };
-    match value.to_lowercase().as_str() {
-        "" | "auto" => Ok(None),
-        "cpu" => Ok(Some(Backend::Cpu)),
-        "gpu" => Ok(Some(Backend::Gpu)),
-        _ => Err(DeviceError::Environment { variable, value, expected: "auto, cpu or gpu" }),
-    }
-}
-
-/// Fails in a build without the feature `gpu`, and in a forked child, where no driver works.
-fn check_support() -> Result<(), DeviceError> {
-    if !cfg!(feature = "gpu") {
-        return Err(DeviceError::NoGpuSupport);
-    }
-    if is_forked_child() { Err(DeviceError::Forked) } else { Ok(()) }
-}
-
-fn adapter_from_environment() -> Option<String> {
-    let name = std::env::var_os("ONETRIP_ADAPTER").filter(|name| !name.is_empty());
-    name.map(|name| name.to_string_lossy().into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_the_caller_says_of_the_cache_goes_first() {
-        assert!(Device::builder().without_cache().cache.store().is_none());
-        let named = Device::builder().without_cache().cache_folder("here").cache.store();
+        assert!(DeviceBuilder::default().without_cache().cache.store().is_none());
+        let named = DeviceBuilder::default().without_cache().cache_folder("here").cache.store();
         assert!(format!("{named:?}").contains("\"here\""), "{named:?}");
     }
 }

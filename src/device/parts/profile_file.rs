@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::DeviceInfo;
+use super::info::DeviceInfo;
 use crate::base::disk_cache::Store;
 use crate::base::disk_writer::DiskWriter;
 use crate::base::sync::Mutex;
 use crate::cost::DeviceProfile;
 
 /// The place of one device's profile on disk. Dropping it waits until the last profile is written.
-pub(super) struct ProfileFile {
+pub(in crate::device) struct ProfileFile {
     disk: Arc<Disk>,
     writer: DiskWriter,
 }
 
 /// The part of a [`ProfileFile`] that writes.
-pub(super) struct Disk {
+pub(in crate::device) struct Disk {
     store: Arc<Store>,
     key: String,
     /// The profile that the background writer has yet to write.

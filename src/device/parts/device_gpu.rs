@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Device;
 use super::recovery::{DeviceLoss, Listeners, Recovery};
 use crate::base::disk_cache::Store;
 use crate::base::single_flight::{Begin, SingleFlight};
@@ -19,7 +18,7 @@ pub(crate) struct DeviceGpu {
     choice: AdapterChoice,
     store: Option<Arc<Store>>,
     reopening: SingleFlight,
-    pub(super) listeners: Listeners,
+    pub(in crate::device) listeners: Listeners,
     losses: AtomicU64,
 }
 
@@ -64,6 +63,11 @@ impl DeviceGpu {
         !matches!(*self.state.read(), GpuState::GivenUp(_))
     }
 
+    /// Returns whether runs under way are repeated after a loss.
+    pub fn recovers(&self) -> bool {
+        self.recovery != Recovery::Fail
+    }
+
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Relaxed)
     }
@@ -81,7 +85,7 @@ impl DeviceGpu {
         }
     }
 
-    pub(super) fn report(&self) {
+    pub(in crate::device) fn report(&self) {
         let mut state = self.state.write();
         let GpuState::Open(gpu) = &*state else { return };
         let Some(reason) = gpu.loss().map(str::to_owned) else { return };
@@ -132,26 +136,11 @@ impl DeviceGpu {
     }
 }
 
-impl Device {
-    /// The GPU, as long as there is one to use.
-    pub(crate) fn opened(&self) -> Option<Gpu> {
-        self.device_gpu().filter(|gpu| gpu.is_usable()).map(DeviceGpu::opened)
-    }
-
-    pub(super) fn device_gpu(&self) -> Option<&DeviceGpu> {
-        self.0.device_gpu.as_ref()
-    }
-
-    /// Returns whether runs under way are repeated after a loss of the GPU.
-    pub(crate) fn recovers(&self) -> bool {
-        self.device_gpu().is_some_and(|gpu| gpu.recovery != Recovery::Fail)
-    }
-}
-
 #[cfg(all(test, feature = "gpu"))]
 mod tests {
     use super::*;
     use crate::base::test_device::found;
+    use crate::device::Device;
 
     #[tokio::test]
     async fn an_adapter_that_is_gone_is_told_with_the_loss() {

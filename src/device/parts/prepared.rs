@@ -2,12 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Counter, Device, Targets};
-use crate::base::clock::Stopwatch;
-use crate::base::single_flight::{Begin, SingleFlight};
+use super::profile_store::Targets;
+use crate::base::single_flight::SingleFlight;
 use crate::base::sync::RwLock;
-use crate::cost::{Backend, Residence, Route};
-use crate::error::DeviceError;
+use crate::cost::{Backend, Route};
 use crate::exec::cpu::CpuProgram;
 use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
@@ -32,7 +30,7 @@ pub(crate) struct Prepared {
     /// The route that was asked for, if it was not left to prediction.
     pub asked: Option<Route>,
     /// The revision of the [`Targets`] that it was made for.
-    revision: u64,
+    pub(in crate::device) revision: u64,
 }
 
 pub(crate) enum CompiledPieces {
@@ -64,11 +62,11 @@ pub(crate) struct CompiledPlan {
     on_cpu: OnceLock<Arc<CpuProgram>>,
     /// The kernels for a GPU; empty until the first run there.
     on_gpu: RwLock<Option<Arc<Kernels>>>,
-    compiling: SingleFlight<GpuId>,
+    pub(in crate::device) compiling: SingleFlight<GpuId>,
 }
 
 impl Prepared {
-    pub(super) fn new(
+    pub(in crate::device) fn new(
         graph: &Graph,
         placed: Placed,
         asked: Option<Route>,
@@ -99,39 +97,6 @@ impl Prepared {
     pub fn backend(&self) -> Backend {
         let on_gpu = self.pieces.iter().any(|piece| piece.plan.backend == Backend::Gpu);
         if on_gpu { Backend::Gpu } else { Backend::Cpu }
-    }
-
-    /// Returns whether `device` still has the sides of the plan: a GPU that was lost may have been given up.
-    pub fn is_usable(&self, device: &Device) -> bool {
-        self.pieces.iter().all(|piece| device.uses(piece.plan.backend))
-    }
-
-    /// Returns whether `device` would still run this plan, with the data of residents at these places. Data on the GPU
-    /// alone is read there alone.
-    pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
-        let is_current = self.revision == device.0.profile_store.revision();
-        if !is_current || !self.is_usable(device) {
-            return false;
-        }
-        let has_far = residents.iter().any(|residence| residence.is_far());
-        if self.is_bound_by_data && !has_far {
-            return false;
-        }
-        let far =
-            |at: &u32| residents.get(*at as usize).is_some_and(|residence| residence.is_far());
-        match &self.pieces {
-            CompiledPieces::Whole(_) => self.backend() == Backend::Gpu || !has_far,
-            CompiledPieces::Split(CompiledSplit { parts, .. }) => {
-                parts.iter().all(|part| part.phase == Phase::Gpu || !part.residents.iter().any(far))
-            }
-        }
-    }
-
-    pub async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
-        for piece in self.pieces.iter() {
-            piece.compile(device).await?;
-        }
-        Ok(())
     }
 }
 
@@ -176,41 +141,15 @@ impl CompiledPlan {
         self.on_cpu.get_or_init(|| Arc::new(CpuProgram::new(Arc::clone(&self.plan))))
     }
 
-    async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
-        if self.plan.backend == Backend::Gpu
-            && let Some(gpu) = device.opened()
-        {
-            self.kernels(device, &gpu).await?;
-        }
-        Ok(())
-    }
-
-    /// The kernels of the plan for `gpu`, and whether this call compiled them. Concurrent calls wait.
-    pub async fn kernels(
-        &self,
-        device: &Device,
-        gpu: &Gpu,
-    ) -> Result<(Arc<Kernels>, bool), DeviceError> {
-        let maker = match self.compiling.begin(&gpu.id(), || self.known(gpu)).await {
-            Begin::Made(known) => return Ok((known, false)),
-            Begin::Make(maker) => maker,
-        };
-        let compiling = Stopwatch::started();
-        let kernels = gpu.compile(device.dispatches(&self.plan), maker).await?;
-        device.counters().add(Counter::Compiled, kernels.compiled.into());
-        device.counters().spend(Counter::CompileNanos, compiling.total());
-        Ok((self.store(kernels, gpu), true))
-    }
-
     /// The kernels, if they were compiled for `gpu`.
-    fn known(&self, gpu: &Gpu) -> Option<Arc<Kernels>> {
+    pub(in crate::device) fn known(&self, gpu: &Gpu) -> Option<Arc<Kernels>> {
         let known = self.on_gpu.read().clone();
         known.filter(|kernels| gpu.can_run(kernels))
     }
 
     /// Stores the kernels `made` for later runs, and returns them. Kernels that are there already stay, since their
     /// parameters are on the device: another task may have compiled before this one was polled.
-    fn store(&self, made: Arc<Kernels>, gpu: &Gpu) -> Arc<Kernels> {
+    pub(in crate::device) fn store(&self, made: Arc<Kernels>, gpu: &Gpu) -> Arc<Kernels> {
         let mut kernels = self.on_gpu.write();
         if let Some(known) = kernels.as_ref().filter(|known| gpu.can_run(known)) {
             return Arc::clone(known);

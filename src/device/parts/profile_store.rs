@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Device;
+use super::trials::Trials;
 use crate::base::sync::{Mutex, RwLock};
 use crate::cost::{Backend, DeviceProfile, Limits};
-use crate::device::trials::Trials;
 use crate::plan::Target;
 
 /// The profile of a device, which measuring and trials change while runs read it.
-pub(super) struct ProfileStore {
+pub(in crate::device) struct ProfileStore {
     targets: RwLock<Arc<Targets>>,
     /// The revision of the targets, which runs read without a lock.
     revision: AtomicU64,
@@ -93,34 +92,6 @@ impl Targets {
         match backend {
             Backend::Cpu => &self.cpu,
             Backend::Gpu => self.gpu.as_ref().unwrap_or(&self.cpu),
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum When {
-    Now,
-    /// A thread of its own writes it.
-    Soon,
-}
-
-impl Device {
-    /// Forgets the trials of all graphs, here and on disk.
-    pub fn forget_learned(&self) {
-        self.0.profile_store.forget_learned();
-        self.0.plans.forget();
-        self.save_profile(When::Now);
-    }
-
-    /// Writes the profile to disk, if it was measured here.
-    pub(super) fn save_profile(&self, when: When) {
-        if let (Some(profile_file), false) = (&self.0.profile_file, self.0.by_hand)
-            && self.targets().profile().measured
-        {
-            match when {
-                When::Now => profile_file.disk().save(|| self.profile()),
-                When::Soon => profile_file.save_soon(|| self.profile()),
-            }
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Busy<'a> {
 }
 
 impl<'a> Busy<'a> {
-    pub(super) fn new(busy_tracker: &'a BusyTracker) -> Self {
+    pub(in crate::device) fn new(busy_tracker: &'a BusyTracker) -> Self {
         let mut state = busy_tracker.state.lock();
         state.running += 1;
         state.begun += 1;

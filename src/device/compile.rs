@@ -1,0 +1,76 @@
+//! The kernels of prepared plans, compiled for the GPU of a device, and whether a device would still run a plan.
+
+use std::sync::Arc;
+
+use super::Device;
+use super::parts::counters::Counter;
+use super::parts::prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
+use crate::base::clock::Stopwatch;
+use crate::base::single_flight::Begin;
+use crate::cost::{Backend, Residence};
+use crate::error::DeviceError;
+use crate::exec::gpu::{Gpu, Kernels};
+use crate::plan::Phase;
+
+impl Prepared {
+    /// Returns whether `device` still has the sides of the plan: a GPU that was lost may have been given up.
+    pub fn is_usable(&self, device: &Device) -> bool {
+        self.pieces.iter().all(|piece| device.uses(piece.plan.backend))
+    }
+
+    /// Returns whether `device` would still run this plan, with the data of residents at these places. Data on the GPU
+    /// alone is read there alone.
+    pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
+        let is_current = self.revision == device.0.profile_store.revision();
+        if !is_current || !self.is_usable(device) {
+            return false;
+        }
+        let has_far = residents.iter().any(|residence| residence.is_far());
+        if self.is_bound_by_data && !has_far {
+            return false;
+        }
+        let far =
+            |at: &u32| residents.get(*at as usize).is_some_and(|residence| residence.is_far());
+        match &self.pieces {
+            CompiledPieces::Whole(_) => self.backend() == Backend::Gpu || !has_far,
+            CompiledPieces::Split(CompiledSplit { parts, .. }) => {
+                parts.iter().all(|part| part.phase == Phase::Gpu || !part.residents.iter().any(far))
+            }
+        }
+    }
+
+    pub async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
+        for piece in self.pieces.iter() {
+            piece.compile(device).await?;
+        }
+        Ok(())
+    }
+}
+
+impl CompiledPlan {
+    async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
+        if self.plan.backend == Backend::Gpu
+            && let Some(gpu) = device.opened()
+        {
+            self.kernels(device, &gpu).await?;
+        }
+        Ok(())
+    }
+
+    /// The kernels of the plan for `gpu`, and whether this call compiled them. Concurrent calls wait.
+    pub async fn kernels(
+        &self,
+        device: &Device,
+        gpu: &Gpu,
+    ) -> Result<(Arc<Kernels>, bool), DeviceError> {
+        let maker = match self.compiling.begin(&gpu.id(), || self.known(gpu)).await {
+            Begin::Made(known) => return Ok((known, false)),
+            Begin::Make(maker) => maker,
+        };
+        let compiling = Stopwatch::started();
+        let kernels = gpu.compile(device.dispatches(&self.plan), maker).await?;
+        device.counters().add(Counter::Compiled, kernels.compiled.into());
+        device.counters().spend(Counter::CompileNanos, compiling.total());
+        Ok((self.store(kernels, gpu), true))
+    }
+}

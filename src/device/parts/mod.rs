@@ -1,0 +1,15 @@
+//! The parts of a device. None of them knows the device: its methods, in the files beside this folder, bring them
+//! together.
+
+pub(super) mod background;
+pub(super) mod builder;
+pub(super) mod busy_tracker;
+pub(super) mod counters;
+pub(super) mod device_gpu;
+pub(super) mod info;
+pub(super) mod plan_cache;
+pub(super) mod prepared;
+pub(super) mod profile_file;
+pub(super) mod profile_store;
+pub(super) mod recovery;
+pub(super) mod trials;

@@ -1,0 +1,69 @@
+//! Plans from the cache, or made and then kept there; their kernels as text.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Device;
+use super::parts::plan_cache::PlanKey;
+use super::parts::prepared::Prepared;
+use crate::codegen::{Dispatch, lower};
+use crate::cost::{Placement, Residence, Route};
+use crate::error::Result;
+use crate::graph::{Fingerprint, Graph};
+use crate::plan::{Plan, Step};
+
+/// The graph of a run, with all that decides its plan besides the device.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanRequest<'a> {
+    pub graph: &'a Graph,
+    pub placement: Placement,
+    pub residents: &'a [Residence],
+    /// True if a run replaces data that it reads, which then lies where the run was.
+    pub is_stateful: bool,
+}
+
+impl Device {
+    /// The plan for a graph with this fingerprint, and whether it was made before: for `route`, or for the one that
+    /// placement or prediction chooses.
+    pub(super) fn cached_or_planned(
+        &self,
+        wanted: &PlanRequest<'_>,
+        graph: Fingerprint,
+        route: Option<Route>,
+    ) -> Result<(Arc<Prepared>, bool)> {
+        let targets = self.targets();
+        let key = PlanKey {
+            graph,
+            placement: self.placement_now(wanted.placement),
+            route,
+            residents: SmallVec::from_slice(wanted.residents),
+            is_stateful: wanted.is_stateful,
+            revision: targets.revision,
+        };
+        if let Some(prepared) = self.0.plans.find(&key) {
+            return Ok((prepared, true));
+        }
+        debug_assert_eq!(wanted.graph.verify(), Ok(()));
+        let placed = self.place(wanted, &targets, route)?;
+        let is_bound_by_data = self.is_bound_by_data(wanted, &placed);
+        let prepared = Prepared::new(wanted.graph, placed, route, is_bound_by_data, &targets);
+        let prepared = Arc::new(prepared);
+        self.0.plans.insert(key, Arc::clone(&prepared));
+        Ok((prepared, false))
+    }
+
+    pub(crate) fn dispatches(&self, plan: &Plan) -> Vec<Dispatch> {
+        self.dispatches_by_step(plan).into_iter().flatten().collect()
+    }
+
+    pub(crate) fn dispatches_by_step(&self, plan: &Plan) -> Vec<Vec<Dispatch>> {
+        let targets = self.targets();
+        let limits = &targets.of(plan.backend).limits;
+        let lowered = |step: &Step| match step.is_empty() {
+            true => Vec::new(),
+            false => lower(plan, step, limits),
+        };
+        plan.steps.iter().map(lowered).collect()
+    }
+}
