@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::Duration;
 
-use super::{BoxedWork, spawn, while_set};
+use super::pool::spawn;
+use super::thread_flag::while_set;
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 
 /// Time in which rayon's threads begin nothing before the spare thread begins some work.
@@ -15,6 +16,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 static OF_PROCESS: HandedOver = HandedOver::new();
 
 thread_local!(static IS_SPARE: Cell<bool> = const { Cell::new(false) });
+
+/// A task for another thread. Calling it never panics.
+pub(crate) type BoxedWork = Box<dyn FnOnce() + Send>;
 
 /// The queue of handed-over work, in order of arrival.
 struct HandedOver {

@@ -1,23 +1,25 @@
 //! Work for other threads: a whole task on one thread, or parts shared among rayon's threads.
 
 mod handed;
+mod pool;
 mod team;
+mod thread_flag;
 
-use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::thread::LocalKey;
 
-use rayon::spawn;
 use tokio::sync::oneshot::{self, Receiver};
+
+pub(crate) use self::handed::BoxedWork;
+pub(crate) use self::pool::count;
+#[cfg(any(feature = "blocking", all(test, feature = "gpu")))]
+pub(crate) use self::thread_flag::waiting;
+pub(crate) use self::thread_flag::{waits_here, while_set};
 
 use crate::base::sync::Mutex;
 use crate::base::trace::from_here;
-
-/// Spins of a thread that waits for others before it sleeps: some tens of microseconds.
-const LOOKS: usize = 500;
 
 /// Divisor of the sizes from which work is shared out, or memory is large. Miri interprets every step, and reaches the
 /// sizes in time only if they are smaller. A power of two.
@@ -94,9 +96,6 @@ pub(crate) fn begin_on<R: Send + 'static>(
     result(receiver)
 }
 
-/// A task for another thread. Calling it never panics.
-pub(crate) type BoxedWork = Box<dyn FnOnce() + Send>;
-
 /// As [`off_thread`], but the work begins at once.
 #[cfg(feature = "gpu")]
 pub(crate) fn begin<R: Send + 'static>(
@@ -149,40 +148,6 @@ async fn result<R>(receiver: Receiver<thread::Result<R>>) -> R {
         Ok(Err(panic)) => resume_unwind(panic),
         Err(_) => unreachable!("the sender sends before it is dropped"),
     }
-}
-
-thread_local!(static WAITS: Cell<bool> = const { Cell::new(false) });
-
-/// Returns the result of `wait`, which does nothing on this thread but wait for a run. The run may be done on this
-/// thread ([`waits_here`]).
-#[cfg(any(feature = "blocking", all(test, feature = "gpu")))]
-pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> R {
-    while_set(&WAITS, wait)
-}
-
-/// Returns whether this thread does nothing but wait for a run.
-pub(crate) fn waits_here() -> bool {
-    WAITS.get()
-}
-
-/// Returns the result of `call`, during which `flag` is set on this thread. Afterwards the flag has its former value,
-/// after a panic too.
-pub(crate) fn while_set<R>(flag: &'static LocalKey<Cell<bool>>, call: impl FnOnce() -> R) -> R {
-    struct Restore(&'static LocalKey<Cell<bool>>, bool);
-
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            self.0.set(self.1);
-        }
-    }
-
-    let _restore = Restore(flag, flag.replace(true));
-    call()
-}
-
-/// Number of threads that runs are shared out over.
-pub(crate) fn count() -> usize {
-    rayon::current_num_threads()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU32;
 
-use super::{LOOKS, count, spawn};
+use super::pool::{LOOKS, count, spawn};
 use crate::base::sync::thread::{self, Thread};
 use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering, hint};
 
