@@ -4,11 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::paths::{Exports, NamedPath, Source};
 
-/// Folders whose root defines the type that all of its files are about, as `batch/mod.rs` does the batch, of which
-/// `batch/run.rs` has methods and the last run.
-const FAMILIES: &[&str] =
-    &["batch", "calibrate", "device", "exec/cpu/forms/matmul", "exec/gpu/driver", "exec/threads"];
-
 /// The files of `sources` that are in a circle, each with those of the circle that it names.
 pub fn circles<'a>(sources: &'a [Source], exports: &Exports) -> Vec<(&'a str, BTreeSet<&'a str>)> {
     let names: BTreeMap<&str, BTreeSet<&str>> =
@@ -34,16 +29,7 @@ fn reached<'a>(file: &'a str, names: &BTreeMap<&str, BTreeSet<&'a str>>) -> BTre
 }
 
 /// The files that define what `source` names, without itself. What a root only passes on by `pub use` it does not need.
-/// In a folder of [`FAMILIES`], the root may name its files and they the root.
 fn named<'a>(source: &Source, sources: &'a [Source], exports: &Exports) -> BTreeSet<&'a str> {
-    let is_of_family = |other: &Source| {
-        let (root, file) = if source.module.len() < other.module.len() {
-            (&source.module, &other.module)
-        } else {
-            (&other.module, &source.module)
-        };
-        root == file || file.starts_with(root) && FAMILIES.contains(&&*root.join("/"))
-    };
     let holder = |path: &NamedPath| {
         let target = exports.target(source, &path.names);
         let holders = sources.iter().filter(|other| target.starts_with(&other.module));
@@ -51,7 +37,7 @@ fn named<'a>(source: &Source, sources: &'a [Source], exports: &Exports) -> BTree
     };
     let needed = source.paths.iter().filter(|path| !path.is_export);
     let holders = needed.filter_map(holder);
-    holders.filter(|other| !is_of_family(other)).map(|other| &*other.file).collect()
+    holders.filter(|other| other.file != source.file).map(|other| &*other.file).collect()
 }
 
 #[test]
@@ -82,4 +68,14 @@ fn a_circle_of_a_root_and_its_file_is_found() {
     assert_eq!(of("mod one; fn f() { one::One::new() }"), 2);
     assert_eq!(of("mod one; pub(crate) use self::one::One;"), 0);
     assert_eq!(of("mod one; pub(in crate::a::one) struct Root;"), 0);
+}
+
+#[test]
+fn a_module_inside_of_a_file_is_that_file() {
+    let inside =
+        "mod inside { use super::Own; use super::super::b::Other; fn f() {} } use super::Root;";
+    let file = Source::new("a/one.rs", inside);
+    let of_file: Vec<_> =
+        file.paths.iter().map(|path| file.absolute(&path.names).join("::")).collect();
+    assert_eq!(of_file, ["a::one::Own", "a::b::Other", "a::Root"]);
 }

@@ -308,6 +308,8 @@ fn the_checker_finds_what_runs_against_the_street() {
         }
         #[cfg(test)]
         mod oracle;
+        #[cfg(all(test, feature = "gpu"))]
+        use crate::batch::Fine;
         use petgraph::graph::DiGraph;
         use rayon;
     "##;
@@ -322,8 +324,8 @@ fn the_checker_finds_what_runs_against_the_street() {
             "cost/emit.rs:10: `cost` names `codegen`",
             "cost/emit.rs:14: names the crate `wgpu`",
             "cost/emit.rs:17: `nowhere` has no place in STREET",
-            "cost/emit.rs:25: names the crate `petgraph`",
-            "cost/emit.rs:26: names the crate `rayon`",
+            "cost/emit.rs:27: names the crate `petgraph`",
+            "cost/emit.rs:28: names the crate `rayon`",
         ]
     );
     assert_eq!(modules_for_tests(&tokens(source)), ["oracle"]);

@@ -22,6 +22,16 @@ pub struct NamedPath {
     pub is_export: bool,
 }
 
+impl NamedPath {
+    /// Writes the path as one of the file, where it stands in so many modules inside of the file.
+    fn leave(&mut self, modules: usize) {
+        let above = self.names.iter().take(modules).take_while(|name| *name == "super").count();
+        if above > 0 {
+            self.names.splice(..above, ["self".to_owned()]);
+        }
+    }
+}
+
 impl Source {
     pub fn new(file: &str, text: &str) -> Self {
         let mut module: Vec<String> =
@@ -103,8 +113,15 @@ impl Exports {
 /// The paths in a source, those in `use` trees one by one; items for tests are left out.
 fn paths(tokens: &[Token]) -> Vec<NamedPath> {
     let mut found = Vec::new();
+    // The braces that are open, true for those of a module.
+    let mut open = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
+        match &*tokens[at].text {
+            "{" => open.push(at > 1 && tokens[at - 2].text == "mod"),
+            "}" => _ = open.pop(),
+            _ => {}
+        }
         if let Some(end) = end_of_test_item(&tokens[at..]) {
             at += end;
             continue;
@@ -120,7 +137,9 @@ fn paths(tokens: &[Token]) -> Vec<NamedPath> {
         if is_name(&tokens[at].text) && (is_path || is_import) {
             let first = found.len();
             at = tree(tokens, at, &mut Vec::new(), &mut found);
+            let modules = open.iter().filter(|is_module| **is_module).count();
             for path in &mut found[first..] {
+                path.leave(modules);
                 let is_last = |token: &&Token| path.names.last() == Some(&token.text);
                 path.is_import = is_import;
                 path.is_export = is_export && tokens.iter().filter(is_last).count() == 1;

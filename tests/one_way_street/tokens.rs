@@ -8,15 +8,18 @@ pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// If an item under `#[cfg(test)]` starts here, how many tokens it takes.
+/// If an item under `#[cfg(test)]` or `#[cfg(all(test, …))]` starts here, how many tokens it takes.
 pub fn end_of_test_item(tokens: &[Token]) -> Option<usize> {
-    let attribute = ["#", "[", "cfg", "(", "test", ")", "]"];
-    let starts = attribute.iter().enumerate().all(|(i, text)| is(tokens.get(i), text));
-    if !starts {
+    let starts =
+        |attribute: &[&str]| attribute.iter().enumerate().all(|(i, text)| is(tokens.get(i), text));
+    if !starts(&["#", "[", "cfg", "(", "test", ")"])
+        && !starts(&["#", "[", "cfg", "(", "all", "(", "test", ","])
+    {
         return None;
     }
+    let attribute = tokens.iter().position(|token| token.text == "]")?;
     let mut depth = 0;
-    for (index, token) in tokens.iter().enumerate().skip(attribute.len()) {
+    for (index, token) in tokens.iter().enumerate().skip(attribute + 1) {
         match token.text.as_str() {
             "{" => depth += 1,
             "}" if depth == 1 => return Some(index + 1),

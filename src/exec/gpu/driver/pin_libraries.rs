@@ -38,8 +38,7 @@ fn names() -> Vec<CString> {
     names
 }
 
-#[cfg(test)]
-#[cfg(target_env = "gnu")]
+#[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use super::*;
 

@@ -5,10 +5,11 @@ use std::ops::Range;
 use gemm::Parallelism;
 
 use super::by_kernel::{self, Copies, ProductBlock, Sums};
+use super::gemm_call::{MatrixPointer, gemm};
 use super::kernel::Kernel;
 use super::operand::{Floats, Matrices};
 use super::outputs::ProductOutputs;
-use super::{MatrixPointer, gemm, vector};
+use super::vector;
 use crate::cost::WINDOW_FLOPS;
 use crate::exec::cpu::operands::{ALONE, for_each};
 use crate::exec::cpu::tape::{Machine, TILE};

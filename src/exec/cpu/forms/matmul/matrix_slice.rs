@@ -2,8 +2,8 @@
 
 use gemm::Parallelism;
 
+use super::gemm_call::{MatrixPointer, gemm};
 use super::operand::Matrices;
-use super::{MatrixPointer, gemm};
 use crate::base::shape::View;
 
 /// A matrix of `f32` in a slice.

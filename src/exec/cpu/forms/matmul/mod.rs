@@ -3,6 +3,7 @@
 mod blocks;
 mod by_kernel;
 mod find_call;
+mod gemm_call;
 mod integer;
 mod kernel;
 mod kernel_operands;
@@ -18,6 +19,7 @@ mod vector;
 
 use gemm::Parallelism;
 
+use self::gemm_call::gemm;
 use self::kernel::Kernel;
 pub(crate) use self::matrix_slice::{MatrixSlice, multiply};
 use self::operand::Floats;
@@ -83,61 +85,4 @@ pub(crate) fn run(
     }
     results.finish_all();
     Ok(())
-}
-
-/// A matrix in memory: its first element, and the strides of rows and columns.
-#[derive(Clone, Copy)]
-struct MatrixPointer {
-    start: *const f32,
-    strides: [isize; 2],
-}
-
-impl MatrixPointer {
-    /// The matrix without its first `rows` and `columns`.
-    fn offset(self, rows: usize, columns: usize) -> Self {
-        let [row, column] = self.strides;
-        let start = self.start.wrapping_offset(rows as isize * row + columns as isize * column);
-        Self { start, ..self }
-    }
-}
-
-/// Computes `out` = `x` times `w` for `[m, n, k]`, added to the elements of `out` if `more`. `Rayon(0)` takes all
-/// threads.
-///
-/// # Safety
-/// All elements of `x` and `w` can be read. At `out`, m rows of n elements can be written by this call alone, each
-/// `stride` elements after the one before.
-unsafe fn gemm(
-    [m, n, k]: [usize; 3],
-    x: MatrixPointer,
-    w: MatrixPointer,
-    (out, stride): (*mut f32, usize),
-    more: bool,
-    parallel: Parallelism,
-) {
-    let ([x_row, x_column], [w_row, w_column]) = (x.strides, w.strides);
-    // SAFETY: as the caller promises.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            out,
-            1,
-            stride as isize,
-            more,
-            x.start,
-            x_column,
-            x_row,
-            w.start,
-            w_column,
-            w_row,
-            1.0,
-            1.0,
-            false,
-            false,
-            false,
-            parallel,
-        );
-    }
 }

@@ -8,7 +8,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
-use super::MatrixPointer;
+use super::gemm_call::MatrixPointer;
 use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gemm::Parallelism;
 
-use super::{MatrixPointer, gemm};
+use super::gemm_call::{MatrixPointer, gemm};
 use crate::exec::HostBuffer;
 use crate::plan::ValueId;
 
