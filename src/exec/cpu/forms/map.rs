@@ -2,7 +2,7 @@
 
 use super::border::BorderedMap;
 use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
-use crate::exec::cpu::tape::{Machine, TILE};
+use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::{MapForm, Space};
@@ -19,7 +19,7 @@ pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     let parts = parts(len as u64 * (tape.flops() + brought + outputs.len() as u64));
     let words = len.saturating_mul(moved) / parts.min(threads::count());
     for_each(
-        split(outputs, len, parts, TILE),
+        split(outputs, len, parts, tape.tile()),
         || Machine::new(tape).over(words),
         |machine, mut chunk| chunk.write(machine, &inputs, &[]),
     );

@@ -2,6 +2,7 @@
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use multiversion::multiversion;
 
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
@@ -49,16 +50,27 @@ impl<'a> LaneData<'a> {
     pub fn fetch(self, positions: &[u32], out: &mut [u32]) {
         let Some(last) = self.len().checked_sub(1) else { return out.fill(0) };
         match self {
-            Self::Words(data) => {
-                for (out, &at) in out.iter_mut().zip(positions) {
-                    *out = data[(at as usize).min(last)];
-                }
-            }
+            Self::Words(data) => fetch_words(data, positions, out),
             _ => {
                 for (out, &at) in out.iter_mut().zip(positions) {
                     *out = self.lane((at as usize).min(last) as i64);
                 }
             }
+        }
+    }
+
+    /// Sets `out[i]` to the element at `first + i·stride`, or to that at the nearest end of the data.
+    pub fn fetch_run(self, first: i64, stride: i64, out: &mut [u32]) {
+        let end = i64::try_from(self.len()).unwrap_or(i64::MAX);
+        let last = first + (out.len() as i64 - 1) * stride;
+        if end == 0 {
+            return out.fill(0);
+        }
+        if (0..end).contains(&first) && (0..end).contains(&last) {
+            return self.run(first, stride, out);
+        }
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = self.lane((first + i as i64 * stride).clamp(0, end - 1));
         }
     }
 
@@ -92,5 +104,15 @@ impl<'a> LaneData<'a> {
                 }
             }
         }
+    }
+}
+
+/// Sets `out[i]` to the element at `positions[i]`, or to the last one if the position lies beyond it.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn fetch_words(data: &[u32], positions: &[u32], out: &mut [u32]) {
+    let Some(last) = data.len().checked_sub(1) else { return out.fill(0) };
+    for (out, &at) in out.iter_mut().zip(positions) {
+        // SAFETY: `last` is the position of an element. Without the check, the loop is compiled to vectors.
+        *out = unsafe { *data.get_unchecked((at as usize).min(last)) };
     }
 }

@@ -53,6 +53,37 @@ impl<'a> BoundInput<'a> {
         }
     }
 
+    /// Copies the first lane of each of `out.len()` runs of `len` lanes, from run `first` on.
+    pub fn fetch_runs(&self, first: usize, len: usize, out: &mut [u32]) {
+        if let Self::Strided(strided) = self {
+            strided.fetch_rows(first * len, len, 1, out);
+        }
+    }
+
+    /// Number of neighbouring lanes that are one element: a divisor of the number of all lanes.
+    pub fn repeats(&self) -> usize {
+        match self {
+            Self::Strided(strided) => strided.repeats(),
+            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => 1,
+        }
+    }
+
+    /// Number of lanes of a row, if all rows are the same and there is more than one.
+    pub fn period(&self) -> Option<usize> {
+        match self {
+            Self::Strided(strided) => strided.period(),
+            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => None,
+        }
+    }
+
+    /// The distance of neighbours within runs of `len` lanes, if that is the same for all, and elements are counters.
+    pub fn stride_in_runs(&self, len: usize) -> Option<i64> {
+        match self {
+            Self::Strided(strided) => strided.stride_in_runs(len),
+            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => None,
+        }
+    }
+
     /// Cost of one lane, in flops or words moved.
     pub fn cost(&self) -> u64 {
         match self {

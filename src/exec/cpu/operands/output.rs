@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::input::BoundInput;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::tape::{Machine, RootPlaces, Span, TILE};
+use crate::exec::cpu::tape::{Machine, RootPlaces, Span};
 use crate::exec::threads;
 pub(crate) use crate::exec::threads::{for_each, map_each};
 
@@ -142,9 +142,9 @@ impl<'a> Chunk<'a> {
         inputs: &[Option<BoundInput<'_>>],
         acc: &[u32],
     ) {
-        let mut done = 0;
+        let (mut done, tile) = (0, machine.tile());
         while done < self.len {
-            let len = TILE.min(self.len - done);
+            let len = tile.min(self.len - done);
             let acc = acc.get(done..done + len).unwrap_or(&[]);
             let span = Span { inputs, start: self.start + done, len, acc };
             self.write_tile(machine, span, done);

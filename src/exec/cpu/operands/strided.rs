@@ -101,6 +101,26 @@ impl<'a> StridedInput<'a> {
         }
     }
 
+    /// Number of neighbouring lanes that are one element.
+    pub fn repeats(&self) -> usize {
+        let StridedAxis { dim, stride } = self.axes[0];
+        if stride == 0 { dim } else { 1 }
+    }
+
+    /// Number of lanes of a row, if all rows are the same and there is more than one.
+    pub fn period(&self) -> Option<usize> {
+        let (outer, inner) = self.axes.split_last()?;
+        let repeats = !inner.is_empty() && outer.stride == 0;
+        repeats.then(|| inner.iter().map(|axis| axis.dim).product())
+    }
+
+    /// The distance of neighbours within runs of `len` lanes, if that is the same for all, and elements are counters.
+    pub fn stride_in_runs(&self, len: usize) -> Option<i64> {
+        let StridedAxis { dim, stride } = self.axes[0];
+        let counts = matches!(self.data, LaneData::Iota) && !self.clamp;
+        (counts && dim.is_multiple_of(len)).then_some(stride)
+    }
+
     /// Returns whether lanes cost more than a copy. Cheap lanes come in long runs with a stride of 0 or 1, and are
     /// never clamped.
     pub fn is_costly(&self) -> bool {

@@ -175,6 +175,25 @@ pub(crate) fn select(c: &[u32], x: &[u32], y: &[u32], out: &mut [u32]) {
     }
 }
 
+/// Sets the first `count` lanes of `out` to `values`, each of them `len` times, but the first only as often as is left
+/// after `skip` lanes.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+pub(crate) fn spread(values: &[u32], len: usize, skip: usize, count: usize, out: &mut [u32]) {
+    const STEP: usize = 16;
+    let mut start = 0;
+    for (i, &value) in values.iter().enumerate() {
+        let end = ((i + 1) * len - skip).min(count);
+        for at in (start..end).step_by(STEP) {
+            // Whole vectors may pass the end of the run, where the next run overwrites them.
+            match out[at..].first_chunk_mut::<STEP>() {
+                Some(out) => *out = [value; STEP],
+                None => out[at..end].fill(value),
+            }
+        }
+        start = end;
+    }
+}
+
 macro_rules! casts {
     ($($name:ident |$x:ident: $from:ty| -> $to:ty { $f:expr })*) => {$(
         #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
@@ -228,6 +247,21 @@ mod tests {
             assert!(got == want || near || (got.is_nan() && want.is_nan()), "{what}: {got} {want}");
         } else {
             assert_eq!(got, want, "{what}");
+        }
+    }
+
+    #[test]
+    fn values_are_spread_over_runs_of_any_length() {
+        for len in [8_usize, 9, 16, 49, 300] {
+            for count in [1, 15, 17, 100, 512] {
+                for skip in [0, 1, len - 1] {
+                    let values: Vec<u32> = (0..(skip + count).div_ceil(len) as u32).collect();
+                    let mut out = vec![u32::MAX; 512];
+                    spread(&values, len, skip, count, &mut out);
+                    let want = (skip..skip + count).map(|at| (at / len) as u32);
+                    assert!(want.eq(out[..count].iter().copied()), "{len} {count} {skip}");
+                }
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{lanes, pair};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::operands::prefetch;
-use crate::exec::cpu::tape::{Arg, Instruction, TILE, Tape, TapeOp};
+use crate::exec::cpu::tape::{Arg, ByColumn, ByRun, Instruction, TILE, Tape, TapeOp};
 
 /// A register. Vectors that straddle two cache lines take twice as long, hence the alignment.
 #[derive(Clone, Copy, Zeroable)]
@@ -69,6 +69,10 @@ pub(crate) struct Machine<'t> {
     tape: &'t Tape,
     /// The registers of the tape, and one for each root, for use if the root is not computed in place.
     registers: RegisterBank,
+    /// The run whose values all lanes hold; `None` if there is none.
+    run: Option<usize>,
+    /// The first column and the number of the lanes that hold the values of columns.
+    columns: (usize, usize),
     /// True if a tile of memory is prefetched before it is read, and a place before it is written.
     fetch_ahead: bool,
 }
@@ -93,7 +97,7 @@ impl<'t> Machine<'t> {
         for &(register, bits) in &tape.constants {
             registers.0[usize::from(register)].0.fill(bits);
         }
-        Self { tape, registers, fetch_ahead: false }
+        Self { tape, registers, run: None, columns: (0, 0), fetch_ahead: false }
     }
 
     /// Prepares the machine for a step in which each thread reads and writes `words` in tiles one after the other.
@@ -112,9 +116,69 @@ impl<'t> Machine<'t> {
         self.run_to(span, smallvec![]);
     }
 
+    /// Computes the values of the runs that `span` touches, and spreads them over its lanes. The inputs of all spans of a
+    /// machine are the same, so that values stay while the run does.
+    fn enter_runs(&mut self, span: Span<'_>) {
+        let ByRun { len, instructions, spread } = &self.tape.by_run;
+        if instructions.is_empty() || span.len == 0 {
+            return;
+        }
+        let (first, last) = (span.start / len, (span.start + span.len - 1) / len);
+        let run = (first == last).then_some(first);
+        if run.is_some() && run == self.run {
+            return;
+        }
+        self.run = run;
+        let runs = Span { start: first, len: last - first + 1, acc: &[], ..span };
+        let registers = &mut self.registers.0;
+        for &Instruction { op, out } in instructions {
+            let Arg::Register(register) = out else { continue };
+            let (registers, out) = Registers::around(registers, usize::from(register));
+            let out = &mut out[..runs.len];
+            let reader =
+                Reader { tape: self.tape, span: runs, registers, places: &[], fetch_ahead: false };
+            match op {
+                TapeOp::Load(operand) => {
+                    if let Some(input) = &span.inputs[usize::from(operand)] {
+                        input.fetch_runs(first, *len, out);
+                    }
+                }
+                op => reader.step(op, out),
+            }
+        }
+        let before = span.start - first * len;
+        for &(from, to) in spread {
+            let (registers, out) = Registers::around(registers, usize::from(to));
+            let values = &registers.lanes(usize::from(from))[..runs.len];
+            match values {
+                [value] => out.fill(*value),
+                _ => lanes::spread(values, *len, before, span.len, out),
+            }
+        }
+    }
+
+    /// Computes the values of the columns of `span`, unless the lanes hold them.
+    fn enter_columns(&mut self, span: Span<'_>) {
+        let ByColumn { period, instructions } = &self.tape.by_column;
+        let (first, len) = (span.start % period, span.len);
+        if instructions.is_empty() || (self.columns.0 == first && self.columns.1 >= len) {
+            return;
+        }
+        self.columns = (first, len);
+        for &Instruction { op, out } in instructions {
+            let Arg::Register(register) = out else { continue };
+            let (registers, out) = Registers::around(&mut self.registers.0, usize::from(register));
+            let reader =
+                Reader { tape: self.tape, span, registers, places: &[], fetch_ahead: false };
+            reader.step(op, &mut out[..len]);
+        }
+    }
+
     /// Runs the tape, and computes in `places` the roots that [may have a place](Self::has_place). Each place has
     /// `span.len` lanes.
     pub fn run_to(&mut self, span: Span<'_>, mut places: RootPlaces<'_>) {
+        self.enter_runs(span);
+        self.enter_columns(span);
         let Self { tape, registers: RegisterBank(ref mut registers), fetch_ahead, .. } = *self;
         while places.len() < tape.roots.len() {
             places.push(None);
@@ -141,6 +205,11 @@ impl<'t> Machine<'t> {
             let reader = Reader { tape, span, registers, places: &places, fetch_ahead };
             reader.step(op, &mut out[..span.len]);
         }
+    }
+
+    /// The number of elements from one tile to the next in a walk over many.
+    pub fn tile(&self) -> usize {
+        self.tape.tile()
     }
 
     /// The greatest length of a span. It exceeds [`TILE`] if the tape only passes on operands' memory.
@@ -219,6 +288,22 @@ impl<'a> Reader<'a> {
             TapeOp::Fetch(operand, at) => {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
                     table.fetch(lanes(at), out);
+                }
+            }
+            TapeOp::FetchRuns(operand, first, stride) => {
+                if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
+                    let (Span { start, len, .. }, run) = (self.span, self.tape.by_run.len);
+                    let mut done = 0;
+                    for &first in self.registers.lanes(usize::from(first)) {
+                        let skipped = (start + done) % run;
+                        let count = (run - skipped).min(len - done);
+                        let first = i64::from(first as i32) + skipped as i64 * stride;
+                        table.fetch_run(first, stride, &mut out[done..done + count]);
+                        done += count;
+                        if done == len {
+                            break;
+                        }
+                    }
                 }
             }
             TapeOp::Check(operand, [holds, site, at]) => {

@@ -72,6 +72,15 @@ impl Case {
         b.load(self.operands.len() as u16 - 1, ty)
     }
 
+    /// Adds a table; returns its position among the operands.
+    pub fn table<T: Element>(&mut self, data: &[T]) -> u16 {
+        self.uploads.push(Arc::new(HostBuffer::from_slice(data)));
+        let source = OperandSource::Table(ValueId(self.uploads.len() as u32 - 1));
+        let (dtype, view) = (T::DTYPE, contiguous(&[data.len()]));
+        self.operands.push(StepOperand { source, dtype, space: Space::Whole, view, clamp: false });
+        self.operands.len() as u16 - 1
+    }
+
     /// Lets the index of the last operand leave its data.
     pub fn clamp(&mut self) {
         self.operands.last_mut().unwrap().clamp = true;

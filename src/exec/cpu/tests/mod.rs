@@ -6,6 +6,7 @@ mod case;
 mod math;
 mod plans;
 mod products;
+mod runs;
 
 use half::f16;
 

@@ -1,0 +1,343 @@
+//! The compiler from expressions to tapes.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::pair::Second;
+use super::{Arg, ByColumn, ByRun, Instruction, TILE, Tape, TapeOp};
+use crate::base::dtype::{Scalar, Ty};
+use crate::exec::cpu::operands::BoundInput;
+use crate::expr::{Binary, Expr, ExprNode, Failure, Ref};
+
+/// Least elements of a run. Values of shorter runs are computed for each element.
+const SHORTEST: usize = 8;
+
+impl Tape {
+    /// Compiles `roots` for operands bound as `inputs`.
+    pub fn compile(
+        expr: &Expr,
+        roots: &[Ref],
+        scalars: &[Scalar],
+        inputs: &[Option<BoundInput<'_>>],
+    ) -> Self {
+        let mut compiler = Compiler::new(expr, roots, scalars, inputs);
+        for r in expr.reachable(roots) {
+            compiler.node(r, roots.iter().position(|&root| root == r));
+        }
+        roots.iter().for_each(|&root| compiler.spread(root));
+        let roots_at: SmallVec<[Arg; 2]> = roots.iter().map(|r| compiler.args[r.index()]).collect();
+        let once = |root: &Arg| roots_at.iter().filter(|&other| other == root).count() == 1;
+        let is_own = |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
+        Self {
+            own: roots_at.iter().enumerate().map(is_own).collect(),
+            roots: roots_at,
+            instructions: compiler.instructions,
+            constants: compiler.constants,
+            registers: compiler.registers,
+            by_run: compiler.by_run,
+            by_column: compiler.by_column,
+            flops: compiler.flops + 1,
+        }
+    }
+}
+
+/// The way in which the lanes of a node differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Varies {
+    /// A constant.
+    Never,
+    /// By the [run](ByRun).
+    ByRun,
+    /// By the [column](ByColumn).
+    ByColumn,
+    ByElement,
+}
+
+impl Varies {
+    /// The way in which a function of two nodes varies.
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Never, one) | (one, Self::Never) => one,
+            (one, same) if one == same => one,
+            _ => Self::ByElement,
+        }
+    }
+}
+
+/// A fetch of elements that lie at equal distances within each run.
+struct FetchOfRuns {
+    table: u16,
+    /// The position of an element is the sum of this node, which has one value a run, and of the operand `counter`.
+    base: Ref,
+    counter: u16,
+    stride: i64,
+}
+
+struct Compiler<'e> {
+    expr: &'e Expr,
+    scalars: &'e [Scalar],
+    inputs: &'e [Option<BoundInput<'e>>],
+    varies: Vec<Varies>,
+    /// Number of readers of each node that are still to come.
+    readers: Vec<u32>,
+    /// The lanes of each node, if it has any.
+    args: Vec<Arg>,
+    /// The register of each node that is computed for one lane a run.
+    run_args: Vec<Option<u16>>,
+    free: Vec<u16>,
+    registers: u16,
+    instructions: Vec<Instruction>,
+    constants: Vec<(u16, u32)>,
+    by_run: ByRun,
+    by_column: ByColumn,
+    /// Flops of one element, without those of its run and its column.
+    flops: u64,
+}
+
+impl<'e> Compiler<'e> {
+    fn new(
+        expr: &'e Expr,
+        roots: &[Ref],
+        scalars: &'e [Scalar],
+        inputs: &'e [Option<BoundInput<'e>>],
+    ) -> Self {
+        let reachable = expr.reachable(roots);
+        // An operand that is a root itself is fetched by element, since that takes one pass.
+        let inner = reachable.iter().filter(|r| !roots.contains(r));
+        let loads = inner.filter_map(|&r| match expr.node(r) {
+            ExprNode::Load(n) => inputs[usize::from(n)].as_ref(),
+            _ => None,
+        });
+        let repeats = loads.clone().map(BoundInput::repeats).filter(|&len| len >= SHORTEST).min();
+        let periods = loads.filter_map(BoundInput::period).filter(|&period| period <= TILE).max();
+        let mut compiler = Self {
+            expr,
+            scalars,
+            inputs,
+            varies: vec![Varies::ByElement; expr.len()],
+            readers: vec![0; expr.len()],
+            args: vec![Arg::Acc; expr.len()],
+            run_args: vec![None; expr.len()],
+            free: Vec::new(),
+            registers: 0,
+            instructions: Vec::new(),
+            constants: Vec::new(),
+            by_run: ByRun {
+                len: repeats.unwrap_or(usize::MAX),
+                instructions: Vec::new(),
+                spread: Vec::new(),
+            },
+            by_column: ByColumn { period: periods.unwrap_or(1), instructions: Vec::new() },
+            flops: 0,
+        };
+        for &r in &reachable {
+            compiler.varies[r.index()] = compiler.varies(r, roots);
+        }
+        for &r in reachable.iter().rev() {
+            if compiler.readers[r.index()] > 0 || roots.contains(&r) {
+                for read in compiler.reads(expr.node(r)) {
+                    compiler.readers[read.index()] += 1;
+                }
+            }
+        }
+        compiler
+    }
+
+    fn varies(&self, r: Ref, roots: &[Ref]) -> Varies {
+        let node = self.expr.node(r);
+        match node {
+            ExprNode::Const(_) | ExprNode::Scalar(_) => Varies::Never,
+            ExprNode::Acc => Varies::ByElement,
+            ExprNode::Load(_) if roots.contains(&r) => Varies::ByElement,
+            ExprNode::Load(n) => match &self.inputs[usize::from(n)] {
+                Some(input) if input.repeats().is_multiple_of(self.by_run.len) => Varies::ByRun,
+                Some(input)
+                    if input
+                        .period()
+                        .is_some_and(|it| self.by_column.period.is_multiple_of(it)) =>
+                {
+                    Varies::ByColumn
+                }
+                _ => Varies::ByElement,
+            },
+            node => {
+                let operands = node.operands().map(|operand| self.varies[operand.index()]);
+                operands.fold(Varies::Never, Varies::with)
+            }
+        }
+    }
+
+    fn node(&mut self, r: Ref, root: Option<usize>) {
+        let node = self.expr.node(r);
+        match node {
+            _ if root.is_none() && self.readers[r.index()] == 0 => return,
+            ExprNode::Acc => return,
+            ExprNode::Const(c) => return self.constant(r, c.bits),
+            ExprNode::Scalar(n) => {
+                return self.constant(r, self.scalars[usize::from(n)].lane_bits());
+            }
+            ExprNode::Load(n)
+                if matches!(self.inputs[usize::from(n)], Some(BoundInput::Memory(_))) =>
+            {
+                self.args[r.index()] = Arg::Memory(n);
+                return;
+            }
+            _ => {}
+        }
+        match self.varies[r.index()] {
+            Varies::Never | Varies::ByRun => {
+                let op = self.op(node, |r| self.run_arg(r));
+                self.run_args[r.index()] = Some(self.run_instruction(op));
+            }
+            Varies::ByColumn => {
+                let op = self.op(node, |r| self.args[r.index()]);
+                let out = Arg::Register(self.register());
+                self.by_column.instructions.push(Instruction { op, out });
+                self.args[r.index()] = out;
+            }
+            Varies::ByElement => self.by_element(r, node, root),
+        }
+    }
+
+    fn by_element(&mut self, r: Ref, node: ExprNode, root: Option<usize>) {
+        self.flops += node.flops();
+        let pair = self.pair(node);
+        let op = match (self.fetch_of_runs(node), pair) {
+            (Some(fetch), _) => self.run_fetch(fetch),
+            (None, Some((op, _))) => op,
+            (None, None) => {
+                node.operands().for_each(|operand| self.spread(operand));
+                self.op(node, |r| self.args[r.index()])
+            }
+        };
+        let out = match (root, pair) {
+            (Some(root), _) => Arg::Root(root as u16),
+            // No argument of a pair lies where its first operation wrote.
+            (None, Some((_, out))) => out,
+            (None, None) => Arg::Register(self.free.pop().unwrap_or_else(|| self.register())),
+        };
+        self.instructions.push(Instruction { op, out });
+        self.args[r.index()] = out;
+        self.release(node, out);
+    }
+
+    fn op(&self, node: ExprNode, arg: impl Fn(Ref) -> Arg) -> TapeOp {
+        match node {
+            ExprNode::Unary(op, x) => TapeOp::Unary(op, self.expr.ty(x), arg(x)),
+            ExprNode::Binary(op, x, y) => TapeOp::Binary(op, self.expr.ty(x), arg(x), arg(y)),
+            ExprNode::Select(c, x, y) => TapeOp::Select(arg(c), arg(x), arg(y)),
+            ExprNode::Cast(to, x) => TapeOp::Cast(self.expr.ty(x), to, arg(x)),
+            ExprNode::Fetch(n, at) => TapeOp::Fetch(n, arg(at)),
+            ExprNode::Check(n, Failure { holds, site, at }) => {
+                TapeOp::Check(n, [arg(holds), arg(site), arg(at)])
+            }
+            ExprNode::Load(n) => TapeOp::Load(n),
+            ExprNode::Acc | ExprNode::Const(_) | ExprNode::Scalar(_) => {
+                unreachable!("{node:?} needs no instruction")
+            }
+        }
+    }
+
+    /// The lane of each run of a node that does not vary within runs.
+    fn run_arg(&self, r: Ref) -> Arg {
+        self.run_args[r.index()].map_or(self.args[r.index()], Arg::Register)
+    }
+
+    fn run_instruction(&mut self, op: TapeOp) -> u16 {
+        let register = self.register();
+        self.by_run.instructions.push(Instruction { op, out: Arg::Register(register) });
+        register
+    }
+
+    /// Gives lanes to a node that is computed for one lane a run.
+    fn spread(&mut self, r: Ref) {
+        let Some(from) = self.run_args[r.index()] else { return };
+        if self.args[r.index()] == Arg::Acc {
+            let to = self.register();
+            self.by_run.spread.push((from, to));
+            self.args[r.index()] = Arg::Register(to);
+        }
+    }
+
+    /// Returns `node` as a fetch of runs, if it is one.
+    fn fetch_of_runs(&self, node: ExprNode) -> Option<FetchOfRuns> {
+        let ExprNode::Fetch(table, at) = node else { return None };
+        let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
+        let counter = |r: Ref| match self.expr.node(r) {
+            ExprNode::Load(n) => {
+                let input = self.inputs[usize::from(n)].as_ref()?;
+                Some((n, input.stride_in_runs(self.by_run.len)?))
+            }
+            _ => None,
+        };
+        let is_by_run = |r: Ref| self.varies[r.index()] == Varies::ByRun;
+        let (base, (counter, stride)) =
+            if is_by_run(x) { (x, counter(y)?) } else { (y, counter(x).filter(|_| is_by_run(y))?) };
+        Some(FetchOfRuns { table, base, counter, stride })
+    }
+
+    fn run_fetch(&mut self, fetch: FetchOfRuns) -> TapeOp {
+        let FetchOfRuns { table, base, counter, stride } = fetch;
+        let start = Arg::Register(self.run_instruction(TapeOp::Load(counter)));
+        let sum = TapeOp::Binary(Binary::Add, Ty::I32, self.run_arg(base), start);
+        TapeOp::FetchRuns(table, self.run_instruction(sum), stride)
+    }
+
+    /// The nodes whose lanes or runs `node` reads.
+    fn reads(&self, node: ExprNode) -> SmallVec<[Ref; 3]> {
+        match self.fetch_of_runs(node) {
+            Some(fetch) => smallvec![fetch.base],
+            None => node.operands().collect(),
+        }
+    }
+
+    /// Merges `node` and the last instruction if the two are a pair and nothing else reads that instruction's result.
+    /// Removes the instruction, and returns the pair with the register that it wrote.
+    fn pair(&mut self, node: ExprNode) -> Option<(TapeOp, Arg)> {
+        let ExprNode::Binary(second, x, y) = node else { return None };
+        let &Instruction { op: TapeOp::Binary(first, Ty::F32, a, b), out } =
+            self.instructions.last()?
+        else {
+            return None;
+        };
+        let [from_x, from_y] = [x, y].map(|r| self.args[r.index()] == out);
+        let middle = if from_x { x } else { y };
+        let reads = u32::from(from_x) + u32::from(from_y);
+        let read_here_alone = reads > 0 && self.readers[middle.index()] == reads;
+        if !read_here_alone || !matches!(out, Arg::Register(_)) || !Second::follows(first) {
+            return None;
+        }
+        let second = Second::of(second, [from_x, from_y])?;
+        let other = if from_x { y } else { x };
+        self.spread(other);
+        let third = if from_x && from_y { a } else { self.args[other.index()] };
+        self.instructions.pop();
+        Some((TapeOp::Pair(first, second, [a, b, third]), out))
+    }
+
+    /// Frees the registers of `node`'s operands that have no later reader, except `out`. The others keep their lanes from
+    /// tile to tile.
+    fn release(&mut self, node: ExprNode, out: Arg) {
+        for operand in self.reads(node) {
+            let readers = &mut self.readers[operand.index()];
+            *readers -= 1;
+            if *readers == 0
+                && self.varies[operand.index()] == Varies::ByElement
+                && self.args[operand.index()] != out
+                && let Arg::Register(register) = self.args[operand.index()]
+            {
+                self.free.push(register);
+            }
+        }
+    }
+
+    fn register(&mut self) -> u16 {
+        self.registers += 1;
+        self.registers - 1
+    }
+
+    fn constant(&mut self, r: Ref, bits: u32) {
+        let register = self.register();
+        self.constants.push((register, bits));
+        self.args[r.index()] = Arg::Register(register);
+    }
+}

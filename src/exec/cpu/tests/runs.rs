@@ -1,0 +1,77 @@
+//! Values that are the same within runs of elements, or in each row.
+
+use super::case::{Case, contiguous, floats, view};
+use crate::base::dtype::DType;
+use crate::expr::Builder;
+use crate::plan::{Form, OperandSource, Space, StepOperand};
+
+fn counter(dims: &[usize], strides: &[i64], offset: i64) -> StepOperand {
+    let view = view(dims, strides, offset);
+    StepOperand {
+        source: OperandSource::Iota,
+        dtype: DType::I32,
+        space: Space::Main,
+        view,
+        clamp: false,
+    }
+}
+
+#[test]
+fn channels_rows_and_columns_meet_in_any_shape() {
+    for dims in [[2, 3, 5, 7], [3, 4, 1, 8], [2, 5, 14, 14], [2, 2, 40, 29], [1, 3, 1, 700]] {
+        let [n, channels, height, width] = dims;
+        let (mut case, b) = (Case::default(), Builder::default());
+        let data = floats(n * channels * height * width, 1);
+        let x = case.load(&b, &data, Space::Main, contiguous(&dims));
+        let mut by_channel = |seed| {
+            case.load(&b, &floats(channels, seed), Space::Main, view(&dims, &[0, 1, 0, 0], 0))
+        };
+        let [mean, variance, weight] = [2, 3, 4].map(&mut by_channel);
+        let image = case.load(&b, &floats(n, 5), Space::Main, view(&dims, &[1, 0, 0, 0], 0));
+        let line = case.load(
+            &b,
+            &floats(height, 6),
+            Space::Main,
+            view(&dims, &[0, 0, -1, 0], height as i64 - 1),
+        );
+        let column =
+            case.load(&b, &floats(2 * width, 7), Space::Main, view(&dims, &[0, 0, 0, 2], 1));
+        let one = case.load(&b, &floats(1, 8), Space::Main, view(&dims, &[0; 4], 0));
+        let at = case.operand(&b, counter(&dims, &[0, 1, 0, 0], -1));
+        let half = case.scalar(&b, DType::F32, 0.5);
+        let scale = weight / (variance * variance + half).sqrt();
+        let normal = (x - mean) * scale + image.exp() * one;
+        let outputs = [
+            (DType::F32, (normal + column.tanh() * line).r()),
+            (DType::F32, scale.r()),
+            (DType::F32, column.r()),
+            (DType::F16, (column * 2.0 + one).r()),
+            (DType::Bool, at.ge(0.0).r()),
+            (DType::I32, (at * 3.0).r()),
+            (DType::F32, (half * 3.0).exp().r()),
+        ];
+        case.check(&b, Form::map(&dims), &outputs, 2e-3);
+    }
+}
+
+#[test]
+fn rows_of_a_table_are_fetched_whole() {
+    for (width, stride, first) in [(9, 1, 0_i64), (9, -1, 8), (700, 1, 0), (16, 3, 2), (5, 1, 0)] {
+        let (rows, count) = (11, 6);
+        let dims = [2, count, width];
+        let pitch = 3 * width as i64;
+        let (mut case, b) = (Case::default(), Builder::default());
+        let indices: Vec<u32> =
+            floats(2 * count, 3).iter().map(|x| ((x + 3.0) * 1.8) as u32 % rows as u32).collect();
+        let table = floats(rows * 3 * width, 4);
+        let index = case
+            .load(&b, &indices, Space::Main, view(&dims, &[count as i64, 1, 0], 0))
+            .cast(DType::I32);
+        let place = case.operand(&b, counter(&dims, &[0, 0, stride], first));
+        let table = case.table(&table);
+        let position = index * pitch as f64 + place;
+        let row = b.fetch(table, position, crate::base::dtype::Ty::F32);
+        let outputs = [(DType::F32, (row * 2.0).r()), (DType::I32, (position * 2.0).r())];
+        case.check(&b, Form::map(&dims), &outputs, 1e-6);
+    }
+}
