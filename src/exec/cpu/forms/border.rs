@@ -100,14 +100,15 @@ impl<'a> BorderedMap<'a> {
 }
 
 /// The axis whose coordinates `counter` counts, and those for which it is in `range`.
-fn counted(counter: &StepOperand, range: Range<i64>) -> Option<(usize, Range<usize>)> {
+pub(super) fn counted(counter: &StepOperand, range: Range<i64>) -> Option<(usize, Range<usize>)> {
     let View { dims, strides, offset } = &counter.view;
     let mut moving = (0..dims.len()).filter(|&axis| dims[axis] > 1 && strides[axis] != 0);
     let axis = moving.next()?;
     if counter.source != OperandSource::Iota || strides[axis] != 1 || moving.next().is_some() {
         return None;
     }
-    let at = |bound: i64| usize::try_from(bound - offset).unwrap_or(0).min(dims[axis]);
+    let at =
+        |bound: i64| usize::try_from(bound.saturating_sub(*offset)).unwrap_or(0).min(dims[axis]);
     let (start, end) = (at(range.start), at(range.end));
     Some((axis, start..end.max(start)))
 }

@@ -1,6 +1,7 @@
 //! The map form: one result per element.
 
 use super::border::BorderedMap;
+use super::join::JoinedMap;
 use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, Job};
@@ -9,6 +10,9 @@ use crate::plan::{MapForm, Space};
 
 pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     if let Some(map) = BorderedMap::of(job, form) {
+        return map.run(outputs);
+    }
+    if let Some(map) = JoinedMap::of(job, form) {
         return map.run(outputs);
     }
     let inputs = job.inputs(Space::Main);

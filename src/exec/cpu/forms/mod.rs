@@ -4,6 +4,7 @@ pub(crate) mod attention;
 mod border;
 pub(crate) mod custom;
 pub(crate) mod fold;
+mod join;
 pub(crate) mod map;
 pub(crate) mod matmul;
 pub(crate) mod normalize;

@@ -3,6 +3,7 @@
 
 mod borders;
 mod case;
+mod joins;
 mod math;
 mod plans;
 mod products;

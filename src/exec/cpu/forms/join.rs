@@ -1,0 +1,102 @@
+//! Maps that only join values along an axis: parts of lines are copied.
+
+use std::ops::Range;
+
+use super::border::counted;
+use crate::base::dtype::DType;
+use crate::base::shape::View;
+use crate::exec::HostBuffer;
+use crate::exec::cpu::Job;
+use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
+use crate::exec::cpu::tape::TILE;
+use crate::expr::{Binary, ExprNode, Ref};
+use crate::plan::{MapForm, OperandSource};
+
+/// Values that lie in memory, one after the other along an axis.
+pub(super) struct JoinedMap<'a> {
+    /// Elements of a line: the axis, and all axes after it.
+    line: usize,
+    values: Vec<JoinedValue<'a>>,
+}
+
+struct JoinedValue<'a> {
+    /// Its elements of each line.
+    place: Range<usize>,
+    /// The elements that the result takes, line by line.
+    elements: BoundInput<'a>,
+}
+
+impl<'a> JoinedMap<'a> {
+    /// The step as such a map, if it is one.
+    pub fn of(job: &Job<'a>, form: &'a MapForm) -> Option<Self> {
+        let step = job.step;
+        let [output] = &step.outputs[..] else { return None };
+        if !matches!(output.dtype, DType::F32 | DType::I32 | DType::U32) {
+            return None;
+        }
+        let (mut values, mut rest, mut joined, mut done) = (Vec::new(), output.root, None, 0);
+        // Each choice takes one value where the coordinate is below a bound, and else one of the later values.
+        while let ExprNode::Select(condition, value, later) = step.expr.node(rest) {
+            let (counter, bound) = below(job, condition)?;
+            let (axis, within) = counted(&step.operands[counter], i64::MIN..bound)?;
+            if within.end < done || joined.is_some_and(|known| known != axis) {
+                return None;
+            }
+            values.push((value, done..within.end));
+            (rest, joined, done) = (later, Some(axis), within.end);
+        }
+        let axis = joined?;
+        values.push((rest, done..form.dims[axis].max(done)));
+        let inner: usize = form.dims[axis + 1..].iter().product();
+        let value = |(value, along): (Ref, Range<usize>)| {
+            let ExprNode::Load(at) = step.expr.node(value) else { return None };
+            let operand = &step.operands[usize::from(at)];
+            let OperandSource::Value(id) = operand.source else { return None };
+            let buffer = job.values[id.index()].as_deref()?;
+            let mut view: View = operand.view.clone();
+            view.offset += along.start as i64 * view.strides[axis];
+            view.dims[axis] = along.len();
+            let fits = operand.dtype == output.dtype && view.is_inside(buffer.len());
+            fits.then(|| JoinedValue {
+                place: along.start * inner..along.end * inner,
+                elements: BoundInput::elements(&view, buffer),
+            })
+        };
+        let values = values.into_iter().filter(|(_, along)| !along.is_empty()).map(value);
+        Some(Self { line: form.dims[axis] * inner, values: values.collect::<Option<_>>()? })
+    }
+
+    pub fn run(&self, outputs: &mut [HostBuffer]) {
+        let len = outputs[0].len();
+        let chunks = split(outputs, len, parts(2 * len as u64), TILE);
+        for_each(chunks, || (), |(), mut chunk| self.write(&mut chunk));
+    }
+
+    fn write(&self, chunk: &mut Chunk<'_>) {
+        let (start, len) = (chunk.start, chunk.len);
+        let out = chunk.words(0, 0, len);
+        let mut done = 0;
+        while done < len {
+            let (line, at) = ((start + done) / self.line, (start + done) % self.line);
+            let index = self.values.partition_point(|value| value.place.end <= at);
+            let JoinedValue { place, elements } = &self.values[index];
+            let count = (place.end - at).min(len - done);
+            let first = line * place.len() + at - place.start;
+            elements.fetch(first, &mut out[done..done + count]);
+            done += count;
+        }
+    }
+}
+
+/// The counter and the bound of a condition that a counter is below a number.
+fn below(job: &Job<'_>, condition: Ref) -> Option<(usize, i64)> {
+    let expr = &job.step.expr;
+    let ExprNode::Binary(Binary::Lt, at, bound) = expr.node(condition) else { return None };
+    match (expr.node(at), expr.node(bound)) {
+        (ExprNode::Load(counter), ExprNode::Scalar(bound)) => {
+            let bound = job.step.scalars[usize::from(bound)].value();
+            Some((usize::from(counter), bound as i64))
+        }
+        _ => None,
+    }
+}
