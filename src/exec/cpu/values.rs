@@ -62,8 +62,7 @@ impl<'a> RunValues<'a> {
             let tenant = self.tenants[slot].replace(value);
             reused = tenant
                 .and_then(|tenant| self.values[tenant.index()].take())
-                .and_then(|buffer| Arc::try_unwrap(buffer).ok())
-                .map(HostBuffer::into_words);
+                .and_then(|buffer| self.with_room(buffer, HostBuffer::words_for(dtype, len)));
         }
         if let Some(words) = reused {
             return Ok(HostBuffer::recycled(dtype, len, words));
@@ -72,6 +71,16 @@ impl<'a> RunValues<'a> {
         self.pool_hits += usize::from(pooled);
         self.pool_misses += usize::from(!pooled && len > 0);
         Ok(buffer)
+    }
+
+    /// Returns the memory of `buffer` if nobody else holds it and it has room for `words`. To let it grow would copy and zero
+    /// it: the pool takes it instead.
+    fn with_room(&self, buffer: Arc<HostBuffer>, words: usize) -> Option<Vec<u32>> {
+        if buffer.capacity() < words {
+            self.pool.give(buffer);
+            return None;
+        }
+        Arc::try_unwrap(buffer).ok().map(HostBuffer::into_words)
     }
 
     /// Returns the buffers of `values`, which outlive the run.

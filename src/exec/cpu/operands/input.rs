@@ -56,7 +56,7 @@ impl<'a> BoundInput<'a> {
     /// Copies the first lane of each of `out.len()` runs of `len` lanes, from run `first` on.
     pub fn fetch_runs(&self, first: usize, len: usize, out: &mut [u32]) {
         if let Self::Strided(strided) = self {
-            strided.fetch_rows(first * len, len, 1, out);
+            strided.fetch_runs(first, len, out);
         }
     }
 

@@ -131,8 +131,23 @@ impl<'a> StridedInput<'a> {
 
     /// Copies the elements from `start` on to `out`.
     pub fn fetch(&self, start: usize, out: &mut [u32]) {
-        let mut runs = StridedRuns::from(&self.axes, start, self.offset);
-        let stride = self.axes[0].stride;
+        self.fetch_along(&self.axes, start, out);
+    }
+
+    /// Copies the first element of each of `out.len()` runs of `len` elements, from run `first` on.
+    pub fn fetch_runs(&self, first: usize, len: usize, out: &mut [u32]) {
+        match &self.axes[..] {
+            // The runs are the innermost axis.
+            [inner, outer @ ..] if inner.dim == len && !outer.is_empty() => {
+                self.fetch_along(outer, first, out);
+            }
+            _ => self.fetch_rows(first * len, len, 1, out),
+        }
+    }
+
+    fn fetch_along(&self, axes: &[StridedAxis], start: usize, out: &mut [u32]) {
+        let mut runs = StridedRuns::from(axes, start, self.offset);
+        let stride = axes[0].stride;
         let mut done = 0;
         while done < out.len() {
             let (first, len) = runs.next(out.len() - done);

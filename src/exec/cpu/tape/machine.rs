@@ -69,8 +69,8 @@ pub(crate) struct Machine<'t> {
     tape: &'t Tape,
     /// The registers of the tape, and one for each root, for use if the root is not computed in place.
     registers: RegisterBank,
-    /// The run whose values all lanes hold; `None` if there is none.
-    run: Option<usize>,
+    /// The run whose values the lanes hold, and the number of these lanes.
+    run: (usize, usize),
     /// The first column and the number of the lanes that hold the values of columns.
     columns: (usize, usize),
     /// True if a tile of memory is prefetched before it is read, and a place before it is written.
@@ -97,7 +97,7 @@ impl<'t> Machine<'t> {
         for &(register, bits) in &tape.constants {
             registers.0[usize::from(register)].0.fill(bits);
         }
-        Self { tape, registers, run: None, columns: (0, 0), fetch_ahead: false }
+        Self { tape, registers, run: (0, 0), columns: (0, 0), fetch_ahead: false }
     }
 
     /// Prepares the machine for a step in which each thread reads and writes `words` in tiles one after the other.
@@ -124,11 +124,10 @@ impl<'t> Machine<'t> {
             return;
         }
         let (first, last) = (span.start / len, (span.start + span.len - 1) / len);
-        let run = (first == last).then_some(first);
-        if run.is_some() && run == self.run {
+        if first == last && self.run.0 == first && self.run.1 >= span.len {
             return;
         }
-        self.run = run;
+        self.run = (first, if first == last { span.len } else { 0 });
         let runs = Span { start: first, len: last - first + 1, acc: &[], ..span };
         let registers = &mut self.registers.0;
         for &Instruction { op, out } in instructions {
@@ -151,7 +150,7 @@ impl<'t> Machine<'t> {
             let (registers, out) = Registers::around(registers, usize::from(to));
             let values = &registers.lanes(usize::from(from))[..runs.len];
             match values {
-                [value] => out.fill(*value),
+                [value] => out[..span.len].fill(*value),
                 _ => lanes::spread(values, *len, before, span.len, out),
             }
         }
