@@ -152,6 +152,11 @@ impl ExprNode {
         [a, b, c].into_iter().flatten()
     }
 
+    /// Returns whether the node takes a polynomial, and not an instruction or two.
+    pub fn is_transcendental(self) -> bool {
+        self.flops() >= 10
+    }
+
     /// Arithmetic cost of the node in flops; a transcendental counts as the dozen or so
     /// operations that it takes.
     pub fn flops(self) -> u64 {
@@ -263,8 +268,7 @@ impl Expr {
 
     /// The part of the [`flops`](Self::flops) that is spent in transcendental functions.
     pub fn transcendental_flops(&self, roots: &[Ref]) -> u64 {
-        // Nodes of ten flops and more take a polynomial, others an instruction or two.
-        let flops = self.reachable(roots).into_iter().map(|r| self.node(r).flops());
-        flops.filter(|&flops| flops >= 10).sum()
+        let nodes = self.reachable(roots).into_iter().map(|r| self.node(r));
+        nodes.filter(|node| node.is_transcendental()).map(ExprNode::flops).sum()
     }
 }

@@ -32,7 +32,7 @@ pub(crate) use self::forms::product::{KnownTile, known_tiles};
 pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{
     AttentionForm, AttentionLayout, AttentionSchedule, Bordered, CollapsedAxes, CustomForm, Form,
-    MapForm, MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout,
+    Joined, MapForm, MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout,
     ReduceSchedule, RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile,
     UnitTile,
 };

@@ -8,6 +8,7 @@ pub(super) mod attention;
 pub(super) mod axes;
 mod border;
 pub(super) mod custom;
+mod join;
 mod kernel_form;
 pub(super) mod map;
 pub(super) mod product;
@@ -21,6 +22,7 @@ pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedu
 pub(crate) use self::axes::{CollapsedAxes, Dims};
 pub(crate) use self::border::Bordered;
 pub(crate) use self::custom::CustomForm;
+pub(crate) use self::join::Joined;
 pub(crate) use self::kernel_form::{KernelForm, Measure};
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{

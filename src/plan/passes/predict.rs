@@ -1,8 +1,9 @@
 //! The cost of a step, and how long it should take on each side.
 
-use crate::base::shape::View;
+use crate::base::shape::{View, points};
 use crate::cost::{Backend, Limits, WINDOW_FLOPS, Work};
-use crate::plan::forms::Tally;
+use crate::expr::{ExprNode, Ref};
+use crate::plan::forms::{Form, Joined, Tally};
 use crate::plan::step::{Cost, Step, total};
 use crate::plan::step_parts::OperandSource;
 use crate::plan::target::Target;
@@ -20,8 +21,11 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
     form.work(&mut tally);
     let work = Work { bytes: read as f64 + written as f64, ..tally.work };
     let on_host = form.on_host(work);
+    let [arithmetic, transcendental] = repeated(step);
+    let gathers = if is_join(step) { 0.0 } else { form.host_gathers(&step.operands) };
     let on_cpu = Work {
-        arithmetic: on_host.arithmetic + WINDOW_FLOPS * form.host_gathers(&step.operands),
+        arithmetic: (on_host.arithmetic - arithmetic).max(0.0) + WINDOW_FLOPS * gathers,
+        transcendental: (on_host.transcendental - transcendental).max(0.0),
         product: on_host.product * form.host_padding(),
         dispatches: u64::from(!step.is_empty()),
         ..on_host
@@ -43,6 +47,48 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
     };
     step.cost.cpu_seconds = target.profile.cpu.step(&on_cpu);
     step.cost.gpu_seconds = target.profile.gpu.step(&on_gpu);
+}
+
+/// Least neighbouring elements for which the host computes once what is the same for all of them.
+const RUN: usize = 8;
+
+/// Returns whether the step only joins values along an axis: the host copies them.
+fn is_join(step: &Step) -> bool {
+    match (&step.form, &step.outputs[..]) {
+        (Form::Map(_), [output]) => Joined::of(&step.expr, &step.scalars, output.root).is_some(),
+        _ => false,
+    }
+}
+
+/// The flops of outputs that the host spares, since values are the same for neighbouring elements: arithmetic and
+/// transcendental ones.
+fn repeated(step: &Step) -> [f64; 2] {
+    let roots: Vec<Ref> = step.outputs.iter().map(|output| output.root).collect();
+    // The number of neighbours with the same value, and the elements of the space, by node.
+    let mut runs = vec![(1, 0); step.expr.len()];
+    let mut spared = [0.0; 2];
+    for r in step.expr.reachable(&roots) {
+        let node = step.expr.node(r);
+        runs[r.index()] = match node {
+            ExprNode::Load(operand) => {
+                let view = &step.operands[usize::from(operand)].view;
+                let axes = view.dims.iter().zip(&view.strides).rev();
+                let still = axes.take_while(|&(&dim, &stride)| dim == 1 || stride == 0);
+                (still.map(|(&dim, _)| dim).product(), points(&view.dims))
+            }
+            ExprNode::Acc => (1, 0),
+            node => {
+                let operands = node.operands().map(|operand| runs[operand.index()]);
+                operands.fold((usize::MAX, 0), |a, b| (a.0.min(b.0), a.1.max(b.1)))
+            }
+        };
+        let (run, elements) = runs[r.index()];
+        if run >= RUN {
+            let flops = node.flops() as f64 * (elements - elements.div_ceil(run)) as f64;
+            spared[usize::from(node.is_transcendental())] += flops;
+        }
+    }
+    spared
 }
 
 /// Bytes of a value that the step's views reach, each counted once.

@@ -9,8 +9,8 @@ use crate::exec::HostBuffer;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
 use crate::exec::cpu::tape::TILE;
-use crate::expr::{Binary, ExprNode, Ref};
-use crate::plan::{MapForm, OperandSource};
+use crate::expr::{ExprNode, Ref};
+use crate::plan::{Joined, MapForm, OperandSource};
 
 /// Values that lie in memory, one after the other along an axis.
 pub(super) struct JoinedMap<'a> {
@@ -34,19 +34,17 @@ impl<'a> JoinedMap<'a> {
         if !matches!(output.dtype, DType::F32 | DType::I32 | DType::U32) {
             return None;
         }
-        let (mut values, mut rest, mut joined, mut done) = (Vec::new(), output.root, None, 0);
-        // Each choice takes one value where the coordinate is below a bound, and else one of the later values.
-        while let ExprNode::Select(condition, value, later) = step.expr.node(rest) {
-            let (counter, bound) = below(job, condition)?;
-            let (axis, within) = counted(&step.operands[counter], i64::MIN..bound)?;
-            if within.end < done || joined.is_some_and(|known| known != axis) {
-                return None;
-            }
-            values.push((value, done..within.end));
-            (rest, joined, done) = (later, Some(axis), within.end);
+        let Joined { counter, values: bounds, last } =
+            Joined::of(&step.expr, &step.scalars, output.root)?;
+        let counter = &step.operands[counter];
+        let (mut values, mut done) = (Vec::with_capacity(bounds.len() + 1), 0);
+        for (value, bound) in bounds {
+            let (_, before) = counted(counter, i64::MIN..bound)?;
+            values.push((value, done..before.end));
+            done = before.end;
         }
-        let axis = joined?;
-        values.push((rest, done..form.dims[axis].max(done)));
+        let (axis, all) = counted(counter, i64::MIN..i64::MAX)?;
+        values.push((last, done..all.end));
         let inner: usize = form.dims[axis + 1..].iter().product();
         let value = |(value, along): (Ref, Range<usize>)| {
             let ExprNode::Load(at) = step.expr.node(value) else { return None };
@@ -85,18 +83,5 @@ impl<'a> JoinedMap<'a> {
             elements.fetch(first, &mut out[done..done + count]);
             done += count;
         }
-    }
-}
-
-/// The counter and the bound of a condition that a counter is below a number.
-fn below(job: &Job<'_>, condition: Ref) -> Option<(usize, i64)> {
-    let expr = &job.step.expr;
-    let ExprNode::Binary(Binary::Lt, at, bound) = expr.node(condition) else { return None };
-    match (expr.node(at), expr.node(bound)) {
-        (ExprNode::Load(counter), ExprNode::Scalar(bound)) => {
-            let bound = job.step.scalars[usize::from(bound)].value();
-            Some((usize::from(counter), bound as i64))
-        }
-        _ => None,
     }
 }

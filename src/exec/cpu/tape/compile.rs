@@ -202,7 +202,7 @@ impl<'e> Compiler<'e> {
         self.flops += node.flops();
         let pair = self.pair(node);
         let op = match (self.fetch_of_runs(node), pair) {
-            (Some(fetch), _) => self.run_fetch(fetch),
+            (Some(fetch), _) => self.run_fetch(&fetch),
             (None, Some((op, _))) => op,
             (None, None) => {
                 node.operands().for_each(|operand| self.spread(operand));
@@ -275,8 +275,8 @@ impl<'e> Compiler<'e> {
         Some(FetchOfRuns { table, base, counter, stride })
     }
 
-    fn run_fetch(&mut self, fetch: FetchOfRuns) -> TapeOp {
-        let FetchOfRuns { table, base, counter, stride } = fetch;
+    fn run_fetch(&mut self, fetch: &FetchOfRuns) -> TapeOp {
+        let &FetchOfRuns { table, base, counter, stride } = fetch;
         let start = Arg::Register(self.run_instruction(TapeOp::Load(counter)));
         let sum = TapeOp::Binary(Binary::Add, Ty::I32, self.run_arg(base), start);
         TapeOp::FetchRuns(table, self.run_instruction(sum), stride)
