@@ -137,26 +137,16 @@ pub(crate) fn mixed_sum(x: &[f32], term: impl Fn(f32) -> f32) -> f64 {
     sum
 }
 
-/// Writes `term(x)` of each element to `to`, which is as long, and returns the sum as [`mixed_sum`] does.
+/// Writes `term(x)` of each element to `to`, which is as long, and returns the sum as [`mixed_sum`] does. Terms are read
+/// again for the sum: a loop that computes and adds up so many at once has more vectors than registers.
 #[inline(always)]
 pub(crate) fn written_sum(x: &[f32], to: &mut [f32], term: impl Fn(f32) -> f32) -> f64 {
     let mut total = 0.0;
     for (x, to) in x.chunks(F32_TERMS).zip(to.chunks_mut(F32_TERMS)) {
-        let mut sums = [0.0_f32; MANY];
-        let (blocks, rest) = x.as_chunks::<MANY>();
-        let (to, to_rest) = to.as_chunks_mut::<MANY>();
-        for (block, to) in blocks.iter().zip(to) {
-            for i in 0..MANY {
-                let term = term(block[i]);
-                to[i] = term;
-                sums[i] += term;
-            }
-        }
-        for (i, (&x, to)) in rest.iter().zip(to_rest).enumerate() {
+        for (to, &x) in to.iter_mut().zip(x) {
             *to = term(x);
-            sums[i] += *to;
         }
-        total += f64::from(Partial(sums).merged(|a, b| a + b));
+        total += mixed_sum(to, |term| term);
     }
     total
 }
@@ -180,7 +170,12 @@ pub(crate) fn average_of_first(x: &[f32]) -> f32 {
 /// Σ e^(x − `shift`) for x of at most `shift`, off by as much as a [`mixed_sum`].
 #[inline(always)]
 pub(crate) fn sum_of_exps<const FMA: bool>(x: &[f32], shift: f32) -> f64 {
-    mixed_sum(x, |x| math::exp_nonpositive::<FMA>(x - shift))
+    let (mut terms, mut total) = ([0.0; F32_TERMS / 2], 0.0);
+    for x in x.chunks(F32_TERMS / 2) {
+        let terms = &mut terms[..x.len()];
+        total += written_sum(x, terms, |x| math::exp_nonpositive::<FMA>(x - shift));
+    }
+    total
 }
 
 #[cfg(test)]
