@@ -45,9 +45,9 @@ impl Tape {
 enum Varies {
     /// A constant.
     Never,
-    /// By the [run](ByRun).
+    /// Lanes of one [run](ByRun) are the same.
     ByRun,
-    /// By the [column](ByColumn).
+    /// Lanes of one [column](ByColumn) are the same.
     ByColumn,
     ByElement,
 }

@@ -170,12 +170,7 @@ pub(crate) fn average_of_first(x: &[f32]) -> f32 {
 /// Σ e^(x − `shift`) for x of at most `shift`, off by as much as a [`mixed_sum`].
 #[inline(always)]
 pub(crate) fn sum_of_exps<const FMA: bool>(x: &[f32], shift: f32) -> f64 {
-    let (mut terms, mut total) = ([0.0; F32_TERMS / 2], 0.0);
-    for x in x.chunks(F32_TERMS / 2) {
-        let terms = &mut terms[..x.len()];
-        total += written_sum(x, terms, |x| math::exp_nonpositive::<FMA>(x - shift));
-    }
-    total
+    mixed_sum(x, |x| math::exp_nonpositive::<FMA>(x - shift))
 }
 
 #[cfg(test)]
