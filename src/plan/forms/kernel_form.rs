@@ -1,4 +1,4 @@
-//! What the plan must know of a kernel form, as one trait.
+//! The trait of kernel forms: everything that the plan must know of one.
 
 use super::tally::Tally;
 use crate::base::shape::points;
