@@ -1,4 +1,4 @@
-//! What the plan must know of a kernel form, as one trait.
+//! The trait of kernel forms: all facts that the plan needs about one.
 
 use super::tally::Tally;
 use crate::base::shape::points;
