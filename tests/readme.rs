@@ -1,5 +1,5 @@
 //! The table of docs/operations.md is the registry's. After a change, `UPDATE_README=1 cargo test --test readme` writes
-//! it anew. Paths that documents name exist.
+//! it anew. Paths that documents name exist, and each operation is called in an example.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,4 +140,41 @@ fn expanded(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
     let (names, after) = rest.split_once('}').expect("a closed brace");
     names.split(',').map(|name| format!("{before}{name}{after}")).collect()
+}
+
+/// Operations that no example of the documentation calls yet. The list may only become shorter.
+const WITHOUT_AN_EXAMPLE: &[&str] = &[];
+
+#[test]
+fn documentation_has_an_example_of_each_operation() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).expect("README.md");
+    let mut code = code_blocks(&readme, "");
+    code += &code_blocks(&sources(&source("")), "///");
+    code += &code_blocks(&sources(&source("")), "//!");
+    let is_called =
+        |name: &str| code.contains(&format!(".{name}(")) || code.contains(&format!(".{name}::<"));
+    assert!(is_called("relu") && !is_called("no_such_operation"));
+    let missing: Vec<&str> =
+        onetrip::registry().map(|op| op.name).filter(|name| !is_called(name)).collect();
+    assert_eq!(missing, WITHOUT_AN_EXAMPLE, "operations without an example in the documentation");
+}
+
+/// The lines between fences of a text, of which only lines that start with `marker` count.
+fn code_blocks(text: &str, marker: &str) -> String {
+    let mut is_code = false;
+    let mut code = String::new();
+    for line in text.lines() {
+        let Some(line) = line.trim_start().strip_prefix(marker) else {
+            is_code = false;
+            continue;
+        };
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if is_code {
+            code += line;
+            code.push('\n');
+        }
+    }
+    code
 }

@@ -77,8 +77,8 @@ impl GpuCommandBatch {
         self.output("download", id.into().value());
     }
 
-    /// Asks for several values to be read after a run, as [`download`](Self::download) does for one: an array, a slice
-    /// or a vector of ids or tensors, or a tuple where their element types differ.
+    /// Requests several values, as [`download`](Self::download) requests one. Pass an array, a slice or a vector of ids
+    /// or tensors; pass a tuple if the element types differ.
     ///
     /// ```
     /// # pollster::block_on(async {

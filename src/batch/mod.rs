@@ -108,9 +108,9 @@ use crate::record::Recorder;
 /// # Faults
 ///
 /// An index out of range, or an integer divided by zero, makes the run fail: [`execute`](Self::execute) returns a
-/// [`Fault`](crate::Fault) that names the operation and its first element at fault. Every element counts of every
-/// operation that an output depends on, and no other. An element that `select` or `slice` then leaves out counts; an
-/// operation that no output needs does not. The operation recorded first comes first, then the lower position. This
+/// [`Fault`](crate::Fault) that names the operation and its first element at fault. All elements of every
+/// operation that an output depends on are checked, also those that `select` or `slice` drops. Other operations are not
+/// checked. The operation recorded first comes first, then the lower position. This
 /// does not depend on the device, on fusion, or on threads.
 pub struct GpuCommandBatch {
     device: Device,

@@ -86,8 +86,8 @@ impl Device {
         Busy::new(&self.0.busy_tracker)
     }
 
-    /// Starts the background measurement, unless the device was measured. Called after a run that either side could have
-    /// taken, or would have taken but for the place of a resident's data.
+    /// Starts the background measurement, unless the device was measured. Called after a run whose side was free, or
+    /// was fixed only by the location of a resident's data.
     pub(crate) fn measure_some_time(&self) {
         self.0.background.start(|| self.0.in_background());
     }

@@ -115,7 +115,7 @@ impl Device {
         format!("open it with {open}, or choose another placement")
     }
 
-    /// Returns whether only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
+    /// Returns whether the side was not predicted only because the data of a resident is on the GPU alone.
     pub(super) fn is_bound_by_data(&self, wanted: &PlanRequest<'_>, placed: &Placed) -> bool {
         wanted.residents.iter().any(|residence| residence.is_far())
             && self.placement_now(wanted.placement) == Placement::Auto
@@ -124,7 +124,7 @@ impl Device {
             && !wanted.graph.needs_gpu()
     }
 
-    /// The choice for runs of the `wanted` graph, which is sound, and whether it was planned before.
+    /// The plan for runs of the `wanted` graph, and whether the cache had it. The graph must be verified.
     pub(crate) fn prepare(&self, wanted: &PlanRequest<'_>) -> Result<(PlanChoice, bool)> {
         let graph = wanted.graph.fingerprint();
         let shared = self.shared(wanted, graph);
@@ -225,7 +225,7 @@ impl Device {
     }
 }
 
-/// Seconds to bring the residents to the host that the host reads by this plan and that lie on the GPU alone.
+/// The seconds to copy residents that are on the GPU alone to the host, if the host reads them in this plan.
 fn seconds_to_move(wanted: &PlanRequest<'_>, planned: &Planned, profile: &DeviceProfile) -> f64 {
     let is_read_by_host = |at: u32| match planned {
         Planned::Whole(plan) => plan.backend == Backend::Cpu,

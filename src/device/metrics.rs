@@ -34,7 +34,7 @@ impl Device {
         PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
     }
 
-    /// Frees all memory that lies idle. What was not used for 20 to 40 seconds is freed without it.
+    /// Frees all unused memory. Memory unused for 20 to 40 seconds is freed without this call.
     pub fn trim(&self) {
         if let Some(gpu) = self.opened() {
             gpu.trim();

@@ -50,7 +50,7 @@ impl Device {
         })
     }
 
-    /// Counts a transfer. Where there is nothing to move, there is none.
+    /// Counts a transfer and its bytes. A transfer of 0 bytes is not counted.
     fn count(&self, [transfers, total]: [Counter; 2], bytes: usize) {
         self.counters().add(transfers, u64::from(bytes > 0));
         self.counters().add(total, bytes as u64);

@@ -12,13 +12,13 @@ impl Device {
     /// the like. It is not closed with the last handle, and commands of both go to the one queue, in the order of their
     /// submission.
     ///
-    /// It must have been opened from `adapter`. Of its features, those are used that help: `SHADER_F16`, `SUBGROUP`,
-    /// `SHADER_INT64`, `EXPERIMENTAL_COOPERATIVE_MATRIX`, `TIMESTAMP_QUERY`, `TIMESTAMP_QUERY_INSIDE_ENCODERS`;
-    /// compiled kernels are not kept on disk. Its limits are kept to: `adapter.limits()` allow the largest data.
+    /// It must have been opened from `adapter`. onetrip uses these features if the device has them: `SHADER_F16`, `SUBGROUP`,
+    /// `SHADER_INT64`, `EXPERIMENTAL_COOPERATIVE_MATRIX`, `TIMESTAMP_QUERY`, `TIMESTAMP_QUERY_INSIDE_ENCODERS`.
+    /// It does not keep the compiled kernels of such a device on disk. Its limits are kept to: `adapter.limits()` allow the largest data.
     ///
-    /// From then on its loss is told here: callbacks that the caller had set are replaced, that for uncaptured errors by
-    /// one that tells `tracing`. Errors of the caller's own commands fail no run; to hear of them, open error
-    /// scopes, or set a handler once more, which this crate can do without.
+    /// onetrip then handles the loss of this device. It replaces the caller's device-lost callback and error handler; its
+    /// own handler sends the caller's errors to `tracing`. These errors fail no run. To receive them, open an error scope
+    /// or set your own handler again; onetrip does not need its handler.
     ///
     /// # Errors
     /// [`DeviceError::Lacks`](crate::DeviceError::Lacks) if its limits are below those that WebGPU promises.

@@ -8,10 +8,32 @@ use crate::ops::{Op, Precision};
 operations! {
     /// Matrix products.
     "matmul";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch, Precision};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+        /// let results = [
+        ///     (x.matmul(x), [7.0, 10.0, 15.0, 22.0]),
+        ///     (x.matmul_with(x, Precision::Split), [7.0, 10.0, 15.0, 22.0]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert!(values.iter().zip(expected).all(|(v, e): (&f32, f32)| (v - e).abs() < 1e-3), "{values:?}");
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// The matrix product by NumPy's rules: `[…, m, k] · […, k, n]` is `[…, m, n]` with leading dimensions
     /// broadcast; a vector on the left is a row, on the right a column, whose axis vanishes.
     /// Transposed operands cost nothing. `f16` is summed in `f32`; integers wrap.
+    #[doc(alias = "dot")]
+    #[doc(alias = "bmm")]
+    #[doc(alias = "mm")]
     fn matmul<T: Numeric>(x: T, w: T) -> Tensor<'b, T> = Ok(product(x, w, Precision::Exact)),
         NUMERIC, TURNED, SUMMED, "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
     /// As [`matmul`](Self::matmul), as exactly as `precision` says: see [`Precision`] for the cost of each choice.
@@ -39,6 +61,8 @@ operations! {
     /// assert_eq!(batch.read(same).await?, [21.5, 43.25]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
+    #[doc(alias = "dense")]
+    #[doc(alias = "addmm")]
     fn linear<T: Numeric>(x: T, w: T, b: T) -> Tensor<'b, T> = linear(x, w, b),
         NUMERIC, TURNED, SUMMED, "x·w + b.";
 }

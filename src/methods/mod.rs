@@ -5,7 +5,7 @@
 
 /// Makes a family of operations: for each row the batch's method, the tensor's method and the registry's row.
 ///
-/// A row is documentation; the method with its operands by element type, after `;` its parameters, and its result; the
+/// An example of the family stands on the batch's methods. A row is documentation, with aliases for its search; the method with its operands by element type, after `;` its parameters, and its result; the
 /// expression that records it, in which the operands are tensors; and for the registry the element types, what it fuses
 /// with, the tolerance, and the documentation in short. Operations of another form are written out beside the table;
 /// `others` has their rows for the registry.
@@ -16,8 +16,10 @@ macro_rules! operations {
     (
         $(#[$heading:meta])*
         $family:literal;
+        $(example { $(#[$example:meta])* })?
         $(
-            $(#[$doc:meta])*
+            $(#[doc = $doc:literal])*
+            $(#[doc(alias = $alias:literal)])*
             fn $name:ident<T: $bound:ident $(, $g:ident: $gbound:ident)*>(
                 $x:ident: T $(, $y:ident: $ytype:ident)* $(; $($p:ident: $ptype:ty),+)?
             ) -> $out:ty = $body:expr $(, $dtypes:expr, $fusion:expr, $tolerance:expr, $short:literal)?;
@@ -27,8 +29,10 @@ macro_rules! operations {
         })?
     ) => {
         $(#[$heading])*
+        $($(#[$example])*)?
         impl GpuCommandBatch {
-            $($(#[$doc])*
+            $($(#[doc = $doc])*
+            $(#[doc(alias = $alias)])*
             #[track_caller]
             pub fn $name<'b, T: $bound $(, $g: $gbound)*>(
                 &'b self,
@@ -52,6 +56,7 @@ macro_rules! operations {
             #[doc = concat!(
                 "As [`GpuCommandBatch::", stringify!($name), "`], with this tensor for `", stringify!($x), "`."
             )]
+            $(#[doc(alias = $alias)])*
             #[track_caller]
             pub fn $name$(<$g: $gbound>)*(
                 self

@@ -19,6 +19,35 @@ operations! {
     /// Movement. All but [`concat`](GpuCommandBatch::concat) and [`pad`](GpuCommandBatch::pad) are views, folded into
     /// their readers. A reshape that strides cannot express, and a view that is itself an output, is copied.
     "movement";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[1_i32, 2, 3, 4], [2, 2]);
+        /// let new = batch.upload_shaped(&[8_i32, 9], [1, 2]);
+        /// let row = batch.upload(&[1_i32, 2]);
+        /// let results = [
+        ///     (x.reshape([4]), vec![1, 2, 3, 4]),
+        ///     (x.permute([1, 0]), vec![1, 3, 2, 4]),
+        ///     (x.transpose(), vec![1, 3, 2, 4]),
+        ///     (x.slice([0..2, 1..2]), vec![2, 4]),
+        ///     (new.squeeze(0), vec![8, 9]),
+        ///     (row.unsqueeze(0), vec![1, 2]),
+        ///     (row.broadcast_to([2, 2]), vec![1, 2, 1, 2]),
+        ///     (x.flip(1), vec![2, 1, 4, 3]),
+        ///     (row.pad([(1, 1)], 0), vec![0, 1, 2, 0]),
+        ///     (x.replace_slice(new, 0, 1), vec![1, 2, 8, 9]),
+        ///     (batch.concat([x, new], 0), vec![1, 2, 3, 4, 8, 9]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     assert_eq!(batch.read(result).await?, expected);
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// The same elements in row-major order under another shape of as many elements. No size is inferred: each is
     /// given.
@@ -28,7 +57,7 @@ operations! {
     /// The axes in another order: `axes[i]` is the old axis that becomes axis i.
     fn permute<T: Element>(x: T; axes: impl AsRef<[isize]>) -> Tensor<'b, T> = permute(x, axes),
         ALL, VIEW, EXACT, "The axes in another order.";
-    /// The last two axes swapped.
+    /// The last two axes swapped. NumPy's `transpose` without arguments reverses all axes.
     #[doc(alias = "t")]
     fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose(x),
         ALL, VIEW, EXACT, "The last two axes swapped.";
@@ -51,9 +80,11 @@ operations! {
     fn squeeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = squeeze(x, axis),
         ALL, VIEW, EXACT, "Without an axis of size 1.";
     /// With a new axis of size 1 at `axis` of the result (−1 is after the last).
+    #[doc(alias = "expand_dims")]
     fn unsqueeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = unsqueeze(x, axis),
         ALL, VIEW, EXACT, "With a new axis of size 1.";
     /// Repeated along new axes and axes of size 1, by NumPy's rules.
+    #[doc(alias = "expand")]
     fn broadcast_to<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = broadcast_to(x, shape),
         ALL, VIEW, EXACT, "Repeated along axes of size 1, by NumPy's rules.";
     /// Backwards along `axes`.
@@ -80,6 +111,7 @@ operations! {
     /// goes on, in a state that has room. All other axes must be equal. The result is another tensor, of which readers
     /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written,
     /// within the limits that `update` documents.
+    #[doc(alias = "slice_scatter")]
     fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice(state, new, axis, at),
         ALL, ANYTHING, EXACT, "A tensor with others in place of its elements from one place of an axis on.";
     /// A border of `value`: `(before, after)` elements along each axis.
@@ -95,6 +127,8 @@ operations! {
 impl GpuCommandBatch {
     /// The tensors end to end along `axis`; all their other axes must be equal. They come as an array, a slice or a
     /// vector of tensors or ids.
+    #[doc(alias = "cat")]
+    #[doc(alias = "concatenate")]
     #[track_caller]
     pub fn concat<T: Element>(
         &self,

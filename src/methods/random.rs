@@ -19,6 +19,30 @@ creations! {
     /// other, so that each use in a program should have its own.
     ///
     /// Kernels that read random numbers compute them in place.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let (seed, stream) = (7, 0);
+    /// let bits = batch.random_bits([4], seed, stream);
+    /// let uniform = batch.random_uniform::<f32>([4], seed, stream);
+    /// let normal = batch.random_normal::<f32>([4], seed, stream);
+    /// let is_less = batch.random_bernoulli([4], 0.5, seed, stream);
+    /// let order = batch.random_permutation(4, seed, stream);
+    /// batch.outputs((bits, uniform, normal, is_less, order));
+    /// batch.execute().await?;
+    /// let (bits, uniform) = (batch.read(bits).await?, batch.read(uniform).await?);
+    /// let from_bits = bits.iter().map(|word| (word >> 8) as f32 / 16_777_216.0);
+    /// assert!(from_bits.eq(uniform.iter().copied()));
+    /// let expected: Vec<bool> = uniform.iter().map(|&x| x < 0.5).collect();
+    /// assert_eq!(batch.read(is_less).await?, expected);
+    /// assert!(batch.read(normal).await?.iter().all(|x| x.abs() < 6.8));
+    /// let mut order = batch.read(order).await?;
+    /// order.sort();
+    /// assert_eq!(order, [0, 1, 2, 3]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     "random", b;
 
     /// 32 random bits an element: the first of the four words.

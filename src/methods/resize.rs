@@ -62,13 +62,37 @@ operations! {
     /// Resizing of the last two axes, height and width, as in PyTorch's `interpolate`. `size` is `[height, width]` or
     /// the factors by which they grow: `[2.0, 2.0]`. None may be longer than 16 777 216.
     "resize";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Corners, Device, GpuCommandBatch, ImageSize};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let image = batch.upload_shaped(&[1.0_f32, 3.0], [1, 2]);
+        /// let size = ImageSize::Lengths([1, 4]); // `[1, 4]` is the same.
+        /// let results = [
+        ///     (image.resize_nearest(size), [1.0, 1.0, 3.0, 3.0]),
+        ///     (image.resize_bilinear([1, 4], Corners::HalfPixel), [1.0, 1.5, 2.5, 3.0]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert!(values.iter().zip(expected).all(|(v, e): (&f32, f32)| (v - e).abs() < 1e-3), "{values:?}");
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// The element ⌊i·l/n⌋ for element i of n, from an axis of length l; with a factor f, ⌊i/f⌋: PyTorch's `nearest`,
     /// and ONNX's with `asymmetric` coordinates and `floor`.
+    #[doc(alias = "interpolate")]
+    #[doc(alias = "upsample")]
     fn resize_nearest<T: Element>(x: T; size: impl Into<ImageSize>) -> Tensor<'b, T> = resize_nearest(x, size),
         ALL, "made of look-ups, which fuse", EXACT, "Images of another size, from the nearest elements.";
     /// Between the two nearest elements along each axis in proportion to their distance: PyTorch's `bilinear`, without
     /// its `antialias`.
+    #[doc(alias = "interpolate")]
+    #[doc(alias = "upsample")]
     fn resize_bilinear<T: Float>(x: T; size: impl Into<ImageSize>, corners: Corners) -> Tensor<'b, T> = resize_bilinear(x, size, corners),
         FLOAT, "made of look-ups and elementwise operations, which fuse", SUMMED, "Images of another size, from between the nearest elements.";
 }

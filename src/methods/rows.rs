@@ -9,12 +9,35 @@ use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::ops::{Normalization, Op, row_table};
 
 macro_rules! rows {
-    ($($(#[doc = $doc:literal])* $name:ident $op:ident $(($epsilon:ident: $scalar:ty))?, family $family:literal,
+    ($($(#[doc = $doc:literal])* $(#[doc(alias = $alias:literal)])* $name:ident $op:ident $(($epsilon:ident: $scalar:ty))?, family $family:literal,
         words $words:literal, flops $flops:literal;)*) => {
         operations! {
             /// Softmax and norms along one axis, which may count from the last (−1).
             "row";
-            $($(#[doc = $doc])*
+            example {
+                ///
+                /// ```
+                /// # pollster::block_on(async {
+                /// # use onetrip::{Device, GpuCommandBatch};
+                /// let batch = GpuCommandBatch::new(&Device::cpu());
+                /// let x = batch.upload(&[1.0_f32, 3.0]);
+                /// let results = [
+                ///     (x.softmax(0), [0.1192, 0.8808]),
+                ///     (x.log_softmax(0), [-2.1269, -0.1269]),
+                ///     (x.layer_norm(0, 0.0), [-1.0, 1.0]),
+                ///     (x.rms_norm(0, 0.0), [0.4472, 1.3416]),
+                ///     (x.l2_normalize(0, 0.0), [0.3162, 0.9487]),
+                ///     (x.rms_norm_with(batch.upload(&[2.0_f32, 1.0]), 0, 0.0), [0.8944, 1.3416]),
+                /// ];
+                /// batch.execute().await?;
+                /// for (result, expected) in results {
+                ///     let values = batch.read(result).await?;
+                ///     assert!(values.iter().zip(expected).all(|(v, e): (&f32, f32)| (v - e).abs() < 1e-3), "{values:?}");
+                /// }
+                /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+                /// ```
+            }
+            $($(#[doc = $doc])* $(#[doc(alias = $alias)])*
             fn $name<T: Float>(x: T; axis: isize $(, $epsilon: f32)?) -> Tensor<'b, T> = {
                 $(let $epsilon = check_epsilon($epsilon)?;)?
                 normalized(Normalization::$op $(($epsilon))?, x, axis)

@@ -6,7 +6,7 @@ use crate::methods::arguments::axes::resolve;
 use crate::ops::{Op, Scan, scan_table};
 
 macro_rules! scans {
-    ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident>, combine $combine:ident,
+    ($($(#[doc = $doc:literal])* $(#[doc(alias = $alias:literal)])* $name:ident $op:ident<$bound:ident>, combine $combine:ident,
         ulp $ulp:literal, abs $abs:literal;)*) => {
         operations! {
             /// Scans along `axis`, which may count from the last (−1): each element of the result combines those up to
@@ -15,7 +15,28 @@ macro_rules! scans {
             /// Floats are combined in `f32` in blocks, on the CPU in `f64`: in another order than one by one, with an
             /// error that is no larger, and the same in each run on one device.
             "scan";
-            $($(#[doc = $doc])*
+            example {
+                ///
+                /// ```
+                /// # pollster::block_on(async {
+                /// # use onetrip::{Device, GpuCommandBatch};
+                /// let batch = GpuCommandBatch::new(&Device::cpu());
+                /// let x = batch.upload(&[2_i32, 3, 1]);
+                /// let results = [
+                ///     (x.cumsum(0), [2, 5, 6]),
+                ///     (x.cumprod(0), [2, 6, 6]),
+                ///     (x.cummax(0), [2, 3, 3]),
+                ///     (x.cummin(0), [2, 2, 1]),
+                /// ];
+                /// batch.execute().await?;
+                /// for (result, expected) in results {
+                ///     let values = batch.read(result).await?;
+                ///     assert_eq!(values, expected);
+                /// }
+                /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+                /// ```
+            }
+            $($(#[doc = $doc])* $(#[doc(alias = $alias)])*
             fn $name<T: $bound>(x: T; axis: isize) -> Tensor<'b, T> = scan(Scan::$op, x, axis);)*
         }
     };

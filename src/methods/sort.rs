@@ -12,6 +12,23 @@ operations! {
     /// −0 equals 0, and comes out as 0. Positions are along the axis. The results of one order of one tensor share the
     /// work.
     "sort";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch, SortOrder};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload(&[2.0_f32, 3.0, 1.0]);
+        /// let (sorted, positions) = (x.sort(0, SortOrder::Ascending), x.argsort(0, SortOrder::Ascending));
+        /// let (best, at) = x.top_k(2, 0, SortOrder::Descending);
+        /// batch.execute().await?;
+        /// assert_eq!(batch.read(sorted).await?, [1.0, 2.0, 3.0]);
+        /// assert_eq!(batch.read(positions).await?, [2, 0, 1]);
+        /// assert_eq!(batch.read(best).await?, [3.0, 2.0]);
+        /// assert_eq!(batch.read(at).await?, [1, 0]);
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// The elements in order.
     fn sort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, T> = sorted(x, axis, order, None, Sorted::Values),
@@ -21,6 +38,7 @@ operations! {
         ALL, BEFORE, EXACT, "Where along `axis` the elements in order are.";
     /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else
     /// the least; of equal elements the first ones. It is a mistake if the axis is shorter than k.
+    #[doc(alias = "topk")]
     fn top_k<T: Element>(x: T; k: usize, axis: isize, order: SortOrder) -> (Tensor<'b, T>, Tensor<'b, u32>) = {
         let values = sorted(x, axis, order, Some(k), Sorted::Values)?;
         Ok((values, sorted(x, axis, order, Some(k), Sorted::Positions)?))

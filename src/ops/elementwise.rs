@@ -12,12 +12,14 @@ use crate::expr::E;
 macro_rules! table {
     ($use:ident) => { $use! {
         /// −x. `i32::MIN` stays as it is.
+        #[doc(alias = "negative")]
         neg Neg<Signed>(x) -> T, ulp 0.0, abs 0.0, on (-1e3, 1e3), -x;
         /// |x|. `i32::MIN` stays as it is.
         abs Abs<Signed>(x) -> T, ulp 0.0, abs 0.0, on (-1e3, 1e3), x.abs();
         /// −1, 0 or 1 by the sign of x; NaN stays NaN.
         sign Sign<Signed>(x) -> T, ulp 0.0, abs 0.0, on (-2.0, 2.0), x.sign();
         /// 1 / x.
+        #[doc(alias = "reciprocal")]
         recip Recip<Float>(x) -> T, ulp 3.0, abs 0.0, on (-50.0, 50.0), x.recip();
         /// x². Integers wrap.
         square Square<Numeric>(x) -> T, ulp 1.0, abs 0.0, on (-100.0, 100.0), x * x;
@@ -28,6 +30,7 @@ macro_rules! table {
         /// eˣ.
         exp Exp<Float>(x) -> T, ulp 6.0, abs 1e-44, on (-80.0, 80.0), x.exp();
         /// The natural logarithm; NaN below zero, −∞ at 0.
+        #[doc(alias = "ln")]
         log Log<Float>(x) -> T, ulp 4.0, abs 2e-7, on (1e-6, 1e6), x.log();
         /// log(1 + x), accurate near 0; NaN below −1.
         log1p Log1p<Float>(x) -> T, ulp 8.0, abs 0.0, on (-0.99, 1e3), x.log1p();
@@ -72,6 +75,7 @@ macro_rules! table {
         gelu_tanh GeluTanh<Float>(x) -> T, ulp 10.0, abs 2e-6, on (-6.0, 6.0),
             x * 0.5 * (((x + x * x * x * 0.044_715) * 0.797_884_560_802_865_4).tanh() + 1.0);
         /// x·sigmoid(x), also known as swish.
+        #[doc(alias = "swish")]
         silu Silu<Float>(x) -> T, ulp 10.0, abs 1e-36, on (-30.0, 30.0), x / ((-x).exp() + 1.0);
         /// x·tanh(softplus(x)) (Misra, 2019).
         mish Mish<Float>(x) -> T, ulp 16.0, abs 1e-36, on (-20.0, 20.0), x * softplus(x).tanh();
@@ -85,6 +89,7 @@ macro_rules! table {
             x * hard_sigmoid(x);
         /// min(max(x, low), high); NaN stays NaN. Where `low` is greater than `high`, all numbers become `high`, as in
         /// PyTorch.
+        #[doc(alias = "clamp")]
         clip Clip<Numeric>(x; low: T, high: T) -> T, ulp 0.0, abs 0.0, on (-10.0, 10.0),
             x.max(low).min(high);
         /// `factor`·x. Integers wrap.
@@ -99,21 +104,29 @@ macro_rules! table {
         /// x + y. Integers wrap.
         add Add<Numeric>(x, y) -> T, ulp 1.0, abs 0.0, on (-100.0, 100.0), x + y;
         /// x − y. Integers wrap.
+        #[doc(alias = "subtract")]
         sub Sub<Numeric>(x, y) -> T, ulp 1.0, abs 0.0, on (-100.0, 100.0), x - y;
         /// x·y. Integers wrap.
+        #[doc(alias = "multiply")]
         mul Mul<Numeric>(x, y) -> T, ulp 1.0, abs 0.0, on (-100.0, 100.0), x * y;
         /// x / y. Integers truncate toward zero; `i32::MIN` / −1 is `i32::MIN`, and x / 0 a [`Fault`](crate::Fault).
+        #[doc(alias = "divide")]
         div Div<Numeric>(x, y) -> T, ulp 4.0, abs 0.0, on (-100.0, 100.0), x / y;
         /// The lesser of the two; NaN if either is NaN. It reduces nothing: see [`amin`](Self::amin).
+        #[doc(alias = "minimum")]
         min Min<Numeric>(x, y) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.min(y);
         /// The greater of the two; NaN if either is NaN. It reduces nothing: see [`amax`](Self::amax).
+        #[doc(alias = "maximum")]
         max Max<Numeric>(x, y) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.max(y);
         /// x to the power of y. Floats follow C's `pow`, with a relative error of about
         /// 10⁻⁷·|y·log₂ x|. Integers wrap; a negative exponent truncates 1 / xⁿ toward zero,
         /// with 0 for x = 0.
+        #[doc(alias = "power")]
         pow Pow<Numeric>(x, y) -> T, ulp 96.0, abs 0.0, on (0.0, 10.0), x.pow(y);
         /// The remainder of the division truncated toward zero: it has the sign of x, as Rust's
         /// `%` and NumPy's `fmod` have it. Integers: x rem 0 is a [`Fault`](crate::Fault).
+        #[doc(alias = "fmod")]
+        #[doc(alias = "modulo")]
         rem Rem<Numeric>(x, y) -> T, ulp 4.0, abs 3e-5, on (-100.0, 100.0), x.rem(y);
 
         /// x = y; false if either is NaN.
@@ -201,7 +214,7 @@ impl Accepts {
 }
 
 macro_rules! define {
-    ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident>($($x:ident),+ $(; $($p:ident: $pt:ty),+)?)
+    ($($(#[doc = $doc:literal])* $(#[doc(alias = $alias:literal)])* $name:ident $op:ident<$bound:ident>($($x:ident),+ $(; $($p:ident: $pt:ty),+)?)
         -> $out:tt, ulp $ulp:literal, abs $abs:literal, on ($lo:literal, $hi:literal), $formula:expr;)*) => {
         /// An elementwise operation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,15 +13,21 @@ use crate::expr::E;
 macro_rules! reduce_table {
     ($use:ident) => { $use! {
         /// The sum. Integers wrap; `f16` is summed in `f32`.
+        #[doc(alias = "reduce_sum")]
         sum Sum<Numeric> -> T, combine Sum, empty Some(0.0), ulp 4.0, abs 1e-7, of (x) x, then (sum) sum;
         /// The arithmetic mean; NaN over no elements.
+        #[doc(alias = "average")]
         mean Mean<Float> -> T, combine Sum, empty Some(f64::NAN), ulp 4.0, abs 1e-7,
             of (x) x, then (sum, count) sum / count;
         /// The product. Integers wrap.
         prod Prod<Numeric> -> T, combine Prod, empty Some(1.0), ulp 4.0, abs 1e-7, of (x) x, then (product) product;
         /// The greatest element; NaN if any is NaN. An empty axis is a mistake.
+        #[doc(alias = "max")]
+        #[doc(alias = "reduce_max")]
         amax Max<Numeric> -> T, combine Max, empty None, ulp 0.0, abs 0.0, of (x) x, then (most) most;
         /// The least element; NaN if any is NaN. An empty axis is a mistake.
+        #[doc(alias = "min")]
+        #[doc(alias = "reduce_min")]
         amin Min<Numeric> -> T, combine Min, empty None, ulp 0.0, abs 0.0, of (x) x, then (least) least;
         /// The first position of the greatest element (or of the first NaN); over several axes, its
         /// position in row-major order. An empty axis is a mistake.
@@ -102,7 +108,7 @@ pub(crate) struct ReductionDef {
 }
 
 macro_rules! define {
-    ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident> -> $out:tt, combine $combine:ident,
+    ($($(#[doc = $doc:literal])* $(#[doc(alias = $alias:literal)])* $name:ident $op:ident<$bound:ident> -> $out:tt, combine $combine:ident,
         empty $empty:expr, ulp $ulp:literal, abs $abs:literal,
         of ($x:ident) $before:expr, then ($combined:ident $(, $count:ident)?) $after:expr;)*) => {
         /// A reduction.

@@ -55,7 +55,7 @@ pub(crate) struct RowDef {
 }
 
 macro_rules! define {
-    ($($(#[doc = $doc:literal])* $name:ident $op:ident $(($epsilon:ident: $scalar:ty))?, family $family:literal,
+    ($($(#[doc = $doc:literal])* $(#[doc(alias = $alias:literal)])* $name:ident $op:ident $(($epsilon:ident: $scalar:ty))?, family $family:literal,
         words $words:literal, flops $flops:literal;)*) => {
         /// A normalisation of the values along one axis, with its ε.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -34,7 +34,7 @@ pub(crate) struct ScanDef {
 }
 
 macro_rules! define {
-    ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident>, combine $combine:ident,
+    ($($(#[doc = $doc:literal])* $(#[doc(alias = $alias:literal)])* $name:ident $op:ident<$bound:ident>, combine $combine:ident,
         ulp $ulp:literal, abs $abs:literal;)*) => {
         /// A running combination.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

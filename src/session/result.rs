@@ -115,7 +115,7 @@ impl HostOrGpuResult {
 
 type AnyBox = Box<dyn Any + Send>;
 
-/// The result of `copy`, which another thread makes. Boxed, so that the user's crate does not compile the way there.
+/// The result of `copy`, which another thread makes. Boxed, so that this crate compiles the copying code, not the user's.
 fn copied(elements: usize, copy: Box<dyn FnOnce() -> AnyBox + Send>) -> BoxFuture<'static, AnyBox> {
     let stage = stage!(OFF, "download", elements = elements);
     Box::pin(async move { stage.over(pin!(off_thread(copy))).await })

@@ -101,7 +101,7 @@ impl RunLoop<'_> {
         locations(&self.recorded.graph, &self.recorded.residents)
     }
 
-    /// The result of `plan`, which says too whether it was made before.
+    /// Calls `plan`, and records in `stats` whether the plan came from the cache or how long planning took.
     fn planned<R>(
         &self,
         stats: &mut RunStats,

@@ -81,7 +81,7 @@ impl SingleRun<'_> {
                     finished[one] = Some(done);
                     counts.add(&counted);
                 }
-                // The host's part begins first: it goes to other threads, and to submit takes time.
+                // The host's part starts first: its threads work while this thread submits the GPU's part.
                 [beside, on_gpu] => {
                     let mut counted = [RunStats::default(), RunStats::default()];
                     let pieces = [
@@ -158,7 +158,7 @@ impl SingleRun<'_> {
     }
 }
 
-/// The error for a part that ran before one that it reads from.
+/// The error if a part is started before the part whose result it reads.
 fn not_run() -> DeviceError {
     DeviceError::broken("a part that is read from was not run")
 }

@@ -21,9 +21,9 @@ pub struct RunStats {
     /// next.
     pub uploads: u64,
     /// Command buffers submitted, one for each wave (on the CPU: runs of the plan), with those that
-    /// [replace](crate::GpuCommandBatch::update) parts of residents. Neither this nor the counters below count
-    /// transfers of residents, or of parts of them, from one side to the other, as for
-    /// [`keep_host_copy`](crate::Resident::keep_host_copy): the device's [`metrics`](crate::Device::metrics) do.
+    /// [replace](crate::GpuCommandBatch::update) parts of residents. Copies of residents between
+    /// the sides, as for [`keep_host_copy`](crate::Resident::keep_host_copy), are not counted here or below;
+    /// [`Device::metrics`](crate::Device::metrics) counts them.
     pub submits: u64,
     /// Submits that the run shared with other runs: each such submit counts for each of them. Small runs share a submit
     /// if they come while a GPU is busy.

@@ -100,7 +100,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
         &[
             &["dispatch"],
             &["kernel"],
-            &["combine", "group_fold", "row_units"],
+            &["combine", "group_fold"],
             &["rows"],
             &["map", "row", "reduce", "scan", "sort", "product", "attention", "custom"],
         ],
@@ -139,6 +139,28 @@ fn every_import_runs_along_the_street() {
     let sources = sources.iter().filter(|source| source.file != "lib.rs");
     let found: Vec<String> = sources.flat_map(|source| offences(source, &exports)).collect();
     assert!(found.is_empty(), "against the street:\n{}", found.join("\n"));
+}
+
+#[test]
+fn each_name_in_a_table_is_a_file_or_folder() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let exists = |path: &str| {
+        let path = root.join(path);
+        path.is_dir() || path.with_extension("rs").is_file()
+    };
+    assert!(exists("base") && exists("exec/host") && !exists("codegen/row_units"));
+    let rooms = STREET.iter().map(|row| (String::new(), *row));
+    let inside = LANES.iter().chain(ROOMS);
+    let inside =
+        inside.flat_map(|(folder, rows)| rows.iter().map(move |row| (format!("{folder}/"), *row)));
+    let rows = rooms.chain(inside);
+    let names =
+        rows.flat_map(|(folder, row)| row.iter().map(move |name| format!("{folder}{name}")));
+    let places = PLACES.iter().map(|(_, places)| *places);
+    let places = places.chain(OWNED.iter().map(|(_, _, places)| *places)).flatten();
+    let mut names: Vec<String> = names.chain(places.map(|place| (*place).to_owned())).collect();
+    names.retain(|name| !exists(name));
+    assert!(names.is_empty(), "no file or folder of `src` has these names of a table: {names:#?}");
 }
 
 #[test]

@@ -26,8 +26,8 @@ pub(super) fn wait_for_run<F: Future>(future: F) -> F::Output {
     threads::waiting(|| wait(future))
 }
 
-/// The signal that wakes a thread for one future. A thread has no second token to be unparked with: an executor that
-/// polls a waiting call would miss a token that was taken here. The signal is no thread-local either, since the thread
+/// The signal that wakes a thread for one future. `thread::park` is not used: a thread has one park token, and this
+/// wait could consume a token meant for the executor that polls this call. The signal is no thread-local either, since the thread
 /// may be ending.
 #[derive(Default)]
 struct Signal {

@@ -73,9 +73,9 @@ impl GpuCommandBatch {
     /// If `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place,
     /// when the run has ended. So keys and values that a decoder appends cost their own bytes, not those of the whole
     /// state. If somebody holds the old value it is copied first. The part lies in contiguous stretches, one for each
-    /// index of the axes before its own. With a GPU, three kinds of parts are written by writing the whole state anew:
-    /// those of states of less than 4 MiB, where that takes no longer; those in more than 64 stretches; and those of
-    /// `f16` whose stretches begin or end within a word of 32 bits. So a cache of more than 64 heads is better laid out
+    /// index of the axes before its own. On a device with a GPU, the whole state is rewritten in three cases: the state
+    /// is smaller than 4 MiB; the slice covers more than 64 stretches; or a stretch of `f16` starts or ends inside a 32-bit
+    /// word. So a cache of more than 64 heads is better laid out
     /// with the tokens as its first axis. On the host alone, parts in more than 64 stretches are written in place where
     /// these begin 4 KiB apart or more.
     ///

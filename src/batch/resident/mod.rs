@@ -25,8 +25,8 @@ use crate::session::{HostOrGpuResult, STRIDE, repeated, yield_now};
 const ON_BOTH_SIDES: usize = 4 << 20;
 
 /// A tensor that stays on the device until its last handle is dropped. Any number of batches of its device read it: a
-/// reference to it is an [operand](crate::Operand). As the first operand, whose method is called, it is
-/// `batch.bind(&resident)`: [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind) makes a tensor of it.
+/// reference to it is an [operand](crate::Operand). To call a method on a resident, bind it first:
+/// `batch.bind(&resident)` is a tensor. See [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -153,9 +153,9 @@ impl<T: Element> Resident<T> {
     ///
     /// # Errors
     /// [`ReadError::EmptyResident`](crate::ReadError::EmptyResident) before the batch that keeps it has run;
-    /// [`DeviceError`] if the device fails. If that is its loss, the device's [`Recovery`](crate::Recovery) is made,
-    /// and the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
-    /// [`Recovery::Fail`](crate::Recovery::Fail) it is [`DeviceError::Lost`].
+    /// [`DeviceError`] if the device fails. If the GPU is lost, the device recovers first by its
+    /// [`Recovery`](crate::Recovery). The call then reads the [host copy](Self::keep_host_copy), or fails with
+    /// [`DeviceError::ResidentLost`]. Under [`Recovery::Fail`](crate::Recovery::Fail) it fails with [`DeviceError::Lost`].
     pub fn read(&self) -> BoxFuture<'_, Result<Vec<T>>> {
         Box::pin(async { repeated!(self.device(), self.read_once()) })
     }

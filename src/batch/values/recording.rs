@@ -87,7 +87,7 @@ impl GpuCommandBatch {
 }
 
 pub(crate) trait OperationResult<'b>: Sized {
-    /// A result whose users keep silent, since the mistake of `op` was reported.
+    /// A placeholder for the result of the failed `op`. Operations on it report no further mistakes.
     #[track_caller]
     fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self;
 }

@@ -74,7 +74,7 @@ impl BusyTracker {
         self.changed.notify_all();
     }
 
-    /// Waits while `go_on` holds, for `time` at most.
+    /// Waits at most `time`, as long as `go_on` holds.
     fn wait_while(
         &self,
         time: Duration,

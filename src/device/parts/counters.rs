@@ -202,8 +202,8 @@ impl Drop for CountedRun<'_> {
 pub struct PoolStats {
     /// Memory of the GPU as it was last opened, and memory of the host that it copies from and to.
     pub gpu: MemoryCounts,
-    /// Memory of runs on the host's cores and of uploads. What a run writes to is counted as live only when it has
-    /// finished.
+    /// Memory of runs on the host's cores and of uploads. The output memory of a run counts as live only after
+    /// the run ends.
     pub host: MemoryCounts,
     /// Batches of a structure that was planned before.
     pub plan_hits: u64,

@@ -23,7 +23,7 @@ pub(crate) struct Prepared {
     /// Device memory that a run holds at once.
     pub peak_bytes: u64,
     pub seconds: f64,
-    /// True if only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
+    /// True if the side was not predicted only because the data of a resident is on the GPU alone.
     pub is_bound_by_data: bool,
     /// The route of the plan, and others that may be tried.
     pub routes: Routes,

@@ -39,7 +39,7 @@ impl ProfileFile {
         &self.disk
     }
 
-    /// The profile on disk; `None` if there is none, or one that no measurement could have given.
+    /// The profile on disk; `None` if the file is missing, damaged or holds impossible rates.
     pub fn load(&self) -> Option<DeviceProfile> {
         let bytes = self.disk.store.load(&self.disk.key)?;
         decode(&bytes).filter(|profile| profile.check().is_ok())

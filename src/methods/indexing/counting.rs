@@ -15,9 +15,26 @@ const COMPARED: usize = 1 << 24;
 operations! {
     /// Counts of indices.
     "indexing";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload(&[0_u32, 2, 2]);
+        /// let (counts, vectors) = (x.histogram(4), x.one_hot::<i32>(3));
+        /// let (positions, count) = x.eq(2).nonzero(3);
+        /// batch.execute().await?;
+        /// assert_eq!(batch.read(counts).await?, [1, 0, 2, 0]);
+        /// assert_eq!(batch.read(vectors).await?, [1, 0, 0, 0, 0, 1, 0, 0, 1]);
+        /// assert_eq!(batch.read(positions).await?, [1, 2, 3]); // padded
+        /// assert_eq!(batch.read(count).await?, [2]);
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// The number of times that each of 0 to `bins` − 1 is among `x`. Other numbers are not counted, as outside of the
-    /// bins of NumPy's `histogram` and PyTorch's `histc`.
+    /// bins of NumPy's `histogram` and PyTorch's `histc`. This is NumPy's `bincount`: the bins are whole numbers.
     #[doc(alias = "bincount")]
     fn histogram<T: Index>(x: T; bins: usize) -> Tensor<'b, u32> = histogram(x, bins),
         "i32 u32", AROUND, EXACT, "How often each number below a bound is there.";
@@ -25,6 +42,8 @@ operations! {
     /// Entries past the last position hold the number of elements. It is a mistake if `size` is more than that.
     ///
     /// NumPy's `flatnonzero` with a shape that does not depend on the data.
+    #[doc(alias = "argwhere")]
+    #[doc(alias = "flatnonzero")]
     fn nonzero<T: Logical>(mask: T; size: usize) -> (Tensor<'b, u32>, Tensor<'b, u32>) = nonzero(mask, size),
         "bool", "made of `argsort` and look-ups", EXACT, "The first positions where a mask is true, and how many there are.";
 

@@ -16,8 +16,29 @@ operations! {
     /// Indices are expressions like any other: they are computed where they are used, and later operations are fused
     /// too. The tensor that is read must be in memory: the result of an expression is stored first.
     "indexing";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch, SearchSide};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[1_i32, 2, 3, 4], [2, 2]);
+        /// let at = batch.upload(&[1_u32]);
+        /// let swapped = batch.upload_shaped(&[1_u32, 0, 0, 1], [2, 2]);
+        /// let steps = batch.upload(&[1_i32, 3, 3, 5]);
+        /// let results = [x.gather(at, 0), x.embedding(at), x.take_along_axis(swapped, 1)];
+        /// let place = steps.searchsorted(batch.upload(&[3_i32]), SearchSide::Left);
+        /// batch.execute().await?;
+        /// assert_eq!(batch.read(results[0]).await?, [3, 4]);
+        /// assert_eq!(batch.read(results[1]).await?, [3, 4]);
+        /// assert_eq!(batch.read(results[2]).await?, [2, 1, 3, 4]);
+        /// assert_eq!(batch.read(place).await?, [1]);
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
-    /// The elements of `table` at `indices` along `axis`: the shape of `indices` stands in place of the axis.
+    /// The elements of `table` at `indices` along `axis`: the shape of `indices` stands in place of the axis. This is NumPy's `take`;
+    /// PyTorch's `gather` is [`take_along_axis`](Self::take_along_axis).
     ///
     /// ```
     /// # use onetrip::{Device, GpuCommandBatch};
@@ -36,6 +57,7 @@ operations! {
         ALL, STORED, EXACT, "Rows at indices.";
     /// For each element its own index along `axis`: y[i, j] = x[indices[i, j], j] for axis 0 of a matrix. Off the axis
     /// the two shapes broadcast, as in NumPy (PyTorch calls this `gather`).
+    #[doc(alias = "gather")]
     fn take_along_axis<T: Element, I: Index>(x: T, indices: I; axis: isize) -> Tensor<'b, T> = looked_up(x, indices, axis, |axis| Op::TakeAlong { name: "take_along_axis", axis }),
         ALL, STORED, EXACT, "For each element its own index along an axis.";
     /// For each value, the number of elements of the ascending vector `sorted` that are less; with

@@ -17,12 +17,35 @@ operations! {
     /// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then
     /// those two apart, then four, and so on. So results are the same from run to run and on every device.
     "indexing";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload(&[5_i32, 6, 7]);
+        /// let (at, new) = (batch.upload(&[0_u32, 2, 2]), batch.upload(&[1_i32, 9, 8]));
+        /// let results = [
+        ///     (x.scatter(at, new, 0), [1, 6, 8]),
+        ///     (x.scatter_add(at, new, 0), [6, 6, 24]),
+        ///     (x.scatter_max(at, new, 0), [5, 6, 9]),
+        ///     (x.scatter_min(at, new, 0), [1, 6, 7]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert_eq!(values, expected);
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
-    /// `x` with updates in place of its elements. Where several have one place, the last is taken.
+    /// `x` with updates in place of its elements. Where several have one place, the last is taken. This is PyTorch's
+    /// `index_copy`: each index places a whole slice, not one element as PyTorch's `scatter` does.
     #[doc(alias = "index_copy")]
     fn scatter<T: Element, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter(x, indices, updates, axis),
         ALL, AROUND, EXACT, "A tensor with elements replaced at indices, the last of several.";
-    /// `x` with the updates added. Integers wrap.
+    /// `x` with the updates added. Integers wrap. This is PyTorch's `index_add`, not its `scatter_add`.
     #[doc(alias = "index_add")]
     fn scatter_add<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = combined(x, indices, updates, axis, |x, y| x + y),
         NUMERIC, AROUND, SUMMED, "A tensor with updates added at indices.";

@@ -7,6 +7,25 @@ use crate::error::MistakeKind;
 operations! {
     /// Triangles of matrices.
     "indexing";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[1_i32, 2, 3, 4], [2, 2]);
+        /// let results = [
+        ///     (x.triu(0), [1, 2, 0, 4]),
+        ///     (x.tril(0), [1, 0, 3, 4]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert_eq!(values, expected);
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// x on the diagonal `diagonal` of its last two axes and above, else 0 (false). Diagonal 0 is the main one, 1 the one
     /// above it.

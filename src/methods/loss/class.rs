@@ -11,7 +11,8 @@ use crate::methods::arguments::checks::check_parameter;
 use crate::ops::Op;
 use crate::record::{Refusal, UserCall};
 
-/// The options of a loss over classes. The default is PyTorch's, but that no class is ignored.
+/// The options of a loss over classes. The default is PyTorch's, except that no class is ignored: PyTorch
+/// ignores −100.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassLoss {
     /// The axis of the classes; `None` for axis 1, or 0 of a vector.
@@ -51,6 +52,33 @@ operations! {
     /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class number out of range is a
     /// [`Fault`](crate::Fault) unless it equals [`ignore`](ClassLoss::ignore).
     "loss";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{ClassLoss, Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let logits = batch.upload_shaped(&[1.0_f32, 3.0, 2.0, 0.0], [2, 2]);
+        /// let classes = batch.upload(&[1_u32, 1]);
+        /// let ids = batch.upload(&[1_i32, -100]);
+        /// let shares = batch.upload_shaped(&[0.0_f32, 1.0, 0.0, 1.0], [2, 2]);
+        /// let how = ClassLoss::default();
+        /// let results = [
+        ///     (logits.cross_entropy(classes, how), [1.1269]),
+        ///     (logits.cross_entropy_with(shares, how), [1.1269]),
+        ///     (logits.log_softmax(1).nll_loss(classes, how), [1.1269]),
+        ///     (logits.cross_entropy(classes, ClassLoss::weighted(&batch, batch.upload(&[1.0_f32, 2.0]))), [1.1269]),
+        ///     (logits.accuracy(classes, 1), [0.5]),
+        ///     (logits.accuracy_with(ids, 1, -100), [1.0]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert!(values.iter().zip(expected).all(|(v, e): (&f32, f32)| (v - e).abs() < 1e-3), "{values:?}");
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// −log softmax(`logits`) along the axis of classes, at the class that `classes` names for each of the other
     /// elements: the shape of `classes` is that of `logits` without that axis.

@@ -26,6 +26,29 @@ pub enum LossReduction {
 operations! {
     /// Losses. They are computed in `f32` and rounded once, if at all.
     "loss";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch, LossReduction};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let (x, y) = (batch.upload(&[1.0_f32, 4.0]), batch.upload(&[1.0_f32, 1.0]));
+        /// let (sum, mean) = (LossReduction::Sum, LossReduction::Mean);
+        /// let results = [
+        ///     (x.mse_loss(y, mean), [4.5]),
+        ///     (x.l1_loss(y, sum), [3.0]),
+        ///     (x.huber_loss(y, 1.0, sum), [2.5]),
+        ///     (x.smooth_l1_loss(y, 2.0, sum), [2.0]),
+        ///     (x.binary_cross_entropy_with_logits(y, sum), [0.3314]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert!(values.iter().zip(expected).all(|(v, e): (&f32, f32)| (v - e).abs() < 1e-3), "{values:?}");
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// (x − y)². The shapes must be equal.
     fn mse_loss<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = difference_loss(x, y, reduction, |d| d.square()),

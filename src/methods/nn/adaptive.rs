@@ -40,6 +40,19 @@ impl Cover {
 operations! {
     /// Pooling to a size.
     "pooling";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let image = batch.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0], [1, 1, 2, 2]);
+        /// let means = image.adaptive_avg_pool2d([1, 2]);
+        /// batch.execute().await?;
+        /// assert_eq!(batch.read(means).await?, [2.0, 3.0]);
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// Means over `size` windows along each of the last two axes that together cover them: window i of n along an
     /// axis of length l is `⌊i·l/n⌋..⌈(i + 1)·l/n⌉`, as in PyTorch. Where n divides l this is one kernel. Where windows

@@ -97,6 +97,20 @@ operations! {
     /// sum with another tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one
     /// channel each add their few elements up directly.
     "convolution";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Conv1d, Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[1_i32, 2, 3], [1, 1, 3]);
+        /// let w = batch.upload_shaped(&[1_i32, 1], [1, 1, 2]);
+        /// let y = x.conv1d(w, None, Conv1d::default());
+        /// batch.execute().await?;
+        /// assert_eq!(batch.read(y).await?, [3, 5]);
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// The sums of `x` times filters at every place: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
     /// groups, size]` and, if there is one, a `bias` of `[filters]`.

@@ -72,6 +72,27 @@ operations! {
     /// results past the reach of its filter. Such an element of a filter makes NaN of results that no element reaches
     /// by it. In PyTorch those results stay as they are.
     "convolution";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{ConvTranspose1d, ConvTranspose2d, Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[1_i32, 2], [1, 1, 2]);
+        /// let w = batch.upload_shaped(&[1_i32, 1], [1, 1, 2]);
+        /// let (image, filter) = (x.unsqueeze(2), w.unsqueeze(2));
+        /// let results = [
+        ///     (x.conv_transpose1d(w, None, ConvTranspose1d::default()), [1, 3, 2]),
+        ///     (image.conv_transpose2d(filter, None, ConvTranspose2d::default()), [1, 3, 2]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert_eq!(values, expected);
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias`
     /// of `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a

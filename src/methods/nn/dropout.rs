@@ -10,6 +10,20 @@ use crate::ops::{Elementwise, Op};
 operations! {
     /// Dropout.
     "random";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload(&[1.0_f32, 2.0]);
+        /// let (whole, none) = (x.dropout(0.0, 7, 0), x.dropout(1.0, 7, 0));
+        /// batch.execute().await?;
+        /// assert_eq!(batch.read(whole).await?, [1.0, 2.0]);
+        /// assert_eq!(batch.read(none).await?, [0.0, 0.0]);
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// Zeros with probability `p`, and x / (1 − p) elsewhere, so that the mean stays (Srivastava et al., 2014).
     /// An element stays where [`random_bernoulli`](Self::random_bernoulli) of 1 − p with this seed and stream is true.

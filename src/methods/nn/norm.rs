@@ -14,6 +14,27 @@ operations! {
     /// Normalisations of `[batch, channels, …]`, with a `weight` and a `bias` of `[channels]` where they are given, as in
     /// PyTorch. It is a mistake if ε is negative or not finite.
     "normalization";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[3.0_f32, 5.0], [1, 2, 1]);
+        /// let (mean, variance) = (batch.full([2], 1.0_f32), batch.full([2], 4.0_f32));
+        /// let results = [
+        ///     (x.batch_norm(mean, variance, None, None, 0.0), [1.0, 2.0]),
+        ///     (x.group_norm(1, None, None, 0.0), [-1.0, 1.0]),
+        ///     (x.reshape([1, 1, 2]).instance_norm(None, None, 0.0), [-1.0, 1.0]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert!(values.iter().zip(expected).all(|(v, e): (&f32, f32)| (v - e).abs() < 1e-3), "{values:?}");
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// (x − mean) / √(variance + ε) · weight + bias with given means and variances of `[channels]`: batch normalisation
     /// once a network is trained. Elementwise, so that it fuses into the kernel of a convolution or product before it.

@@ -69,6 +69,28 @@ operations! {
     /// height, width]` as in PyTorch, whose rules these are. What is padded is no memory: one kernel reads the argument
     /// and writes the result.
     "pooling";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch, Pool1d, Pool2d};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0], [1, 1, 4]);
+        /// let image = x.reshape([1, 1, 2, 2]);
+        /// let results = [
+        ///     (x.max_pool1d(Pool1d::new([2])), vec![2.0, 4.0]),
+        ///     (x.avg_pool1d(Pool1d::new([2])), vec![1.5, 3.5]),
+        ///     (image.max_pool2d(Pool2d::new([2, 2])), vec![4.0]),
+        ///     (image.avg_pool2d(Pool2d::new([2, 2])), vec![2.5]),
+        ///     (image.global_avg_pool(), vec![2.5]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     assert_eq!(batch.read(result).await?, expected);
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// The greatest element of each window, NaN if any is NaN. The padding is less than every number; where a window
     /// covers nothing else, the result is −∞ (for integers, the least number).

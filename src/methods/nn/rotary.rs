@@ -37,9 +37,30 @@ impl Rotary {
 operations! {
     /// Rotary positions.
     "attention";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{Device, GpuCommandBatch, Rotary};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let x = batch.upload_shaped(&[1.0_f32, 0.0, 1.0, 0.0], [2, 2]);
+        /// let places = batch.upload(&[1.0_f32, 0.0]);
+        /// let results = [
+        ///     (x.rotary(Rotary::default()), [1.0, 0.0, 0.5403, 0.8415]),
+        ///     (x.rotary(Rotary::at(&batch, places)), [0.5403, 0.8415, 1.0, 0.0]),
+        /// ];
+        /// batch.execute().await?;
+        /// for (result, expected) in results {
+        ///     let values = batch.read(result).await?;
+        ///     assert!(values.iter().zip(expected).all(|(v, e): (&f32, f32)| (v - e).abs() < 1e-3), "{values:?}");
+        /// }
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// Pairs of elements along the last axis of `x`, `[…, L, E]`, turned by angles that grow with the position along L
     /// (Su et al., 2021). E must be even. Angles are computed in `f32`, in the kernel.
+    #[doc(alias = "rope")]
     fn rotary<T: Float>(x: T; how: Rotary) -> Tensor<'b, T> = rotary(x, how),
         FLOAT, ANYTHING, COMPOSED, "Pairs of elements turned by angles that grow with the position (Su et al., 2021).";
 }

@@ -1,4 +1,4 @@
-//! The trait of kernel forms: everything that the plan must know of one.
+//! The trait of kernel forms: all facts that the plan needs about one.
 
 use super::tally::Tally;
 use crate::base::shape::points;

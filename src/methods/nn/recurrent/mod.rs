@@ -61,6 +61,33 @@ operations! {
     /// Recurrent layers. A sequence is unrolled: all inputs go through one product, then each step is a product and an
     /// elementwise kernel. None may have more than 1 048 576 steps.
     "recurrent";
+    example {
+        ///
+        /// ```
+        /// # pollster::block_on(async {
+        /// # use onetrip::{CellWeights, Device, GpuCommandBatch, LstmState, Recurrence};
+        /// let batch = GpuCommandBatch::new(&Device::cpu());
+        /// let zeros = |gates: usize| batch.full([gates, 1], 0.0_f32);
+        /// let lstm = CellWeights::new(&batch, zeros(4), zeros(4));
+        /// let gru = CellWeights::new(&batch, zeros(3), zeros(3));
+        /// let (x, state) = (batch.full([2, 1, 1], 1.0_f32), batch.full([1, 1, 1], 2.0_f32));
+        /// let (step, h) = (batch.full([1, 1], 1.0_f32), batch.full([1, 1], 2.0_f32));
+        /// let next = step.lstm_cell(LstmState::new(&batch, h, h), lstm);
+        /// let start = LstmState::new(&batch, state, state);
+        /// let (all, last) = x.lstm(&[lstm], Some(start), Recurrence::default());
+        /// let (hidden, end) = x.gru(&[gru], state, Recurrence::default());
+        /// let one = step.gru_cell(h, gru);
+        /// batch.outputs([next.c, last.c, all.id(), hidden.id(), end.id(), one.id()]);
+        /// batch.execute().await?;
+        /// assert_eq!(batch.read(next.c).await?, [1.0]); // Half of the state before.
+        /// assert_eq!(batch.read(last.c).await?, [0.5]);
+        /// assert_eq!(batch.read(all).await?.len(), 2);
+        /// assert_eq!(batch.read(hidden).await?, [1.0, 0.5]);
+        /// assert_eq!(batch.read(end).await?, [0.5]);
+        /// assert_eq!(batch.read(one).await?, [1.0]);
+        /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+        /// ```
+    }
 
     /// One step of an LSTM (Hochreiter and Schmidhuber, 1997), for inputs `[B, I]` and a state of `[B, H]` each:
     /// c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′), where i, f, g and o are parts of
