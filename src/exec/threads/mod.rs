@@ -111,9 +111,9 @@ pub(crate) fn begin<R: Send + 'static>(
 }
 
 /// Returns whether this thread does work that others hand over. Such a thread must not wait for work that may not have
-/// begun.
+/// begun. A browser's one thread does it all.
 fn does_work() -> bool {
-    rayon::current_thread_index().is_some() || handed::is_spare()
+    cfg!(target_arch = "wasm32") || rayon::current_thread_index().is_some() || handed::is_spare()
 }
 
 /// Hands `work` over to one of rayon's threads and returns the receiver of its result.
