@@ -89,7 +89,7 @@ pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    At, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
+    AnyId, At, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
     Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView, Resident, RunStats,
     StageProfile, Tensor, UploadData, Values, Wgsl,
 };
@@ -110,7 +110,7 @@ pub use half::f16;
 pub use methods::{
     Attention, AttentionMask, Axes, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
     ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, ImageSize, LossReduction, LstmState,
-    OpInfo, Pool, Pool1d, Pool2d, Recurrence, Rotary, SliceRange, registry,
+    OpInfo, Parameter, ParameterKind, Pool, Pool1d, Pool2d, Recurrence, Rotary, Signature, SliceRange, registry, signatures,
 };
 pub use ops::{Precision, SearchSide, SortOrder};
 pub use plan::Explanation;

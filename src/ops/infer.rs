@@ -222,7 +222,7 @@ pub(crate) fn check_size(shape: &Shape) -> Result<(), MistakeKind> {
         return Err(MistakeKind::Rank(shape.rank()));
     }
     // Sixteen bytes an element must be countable in an `isize` for strides and byte counts.
-    const MOST: u64 = isize::MAX as u64 >> 4;
+    const MOST: u64 = 1 << (isize::BITS - 5);
     let countable = shape
         .dims()
         .iter()

@@ -6,6 +6,8 @@ mod case;
 #[cfg(feature = "gpu")]
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "safetensors")]
+mod export;
 mod layers;
 mod made;
 mod ops;
@@ -117,6 +119,13 @@ macro_rules! families {
                 one_by_one(&device, stringify!($family)).await;
                 together(&device, stringify!($family)).await;
             })*
+        }
+
+        #[cfg(feature = "safetensors")]
+        #[tokio::test]
+        #[ignore = "it writes files, for tests/browser.sh"]
+        async fn the_cases_as_programs() {
+            export::write(&[$(stringify!($family)),*]).await;
         }
 
         /// An operation without a reference value is a gap.

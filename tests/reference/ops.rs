@@ -60,6 +60,13 @@ macro_rules! kinds {
             }
         }
 
+        #[cfg(feature = "safetensors")]
+        pub fn name(batch: &GpuCommandBatch, id: Id, name: &str) {
+            match id {
+                $(Id::$variant(id) => batch.name(id, name),)*
+            }
+        }
+
         pub fn shape(batch: &GpuCommandBatch, id: Id) -> Option<Vec<usize>> {
             let shape = match id {
                 $(Id::$variant(id) => batch.shape(id),)*
