@@ -2,6 +2,7 @@
 //! against Philox as published (`make_random.py`). Cases run one by one, and all cases of a family in one batch, on
 //! every backend.
 
+mod by_name;
 mod case;
 #[cfg(feature = "gpu")]
 #[path = "../common/mod.rs"]

@@ -3,6 +3,19 @@
 import { Program } from '/package/index.js';
 import { difference, numbers } from './compare.js';
 
+/** Programs over large inputs, whose kernels are compiled and not run. */
+export async function checkCompiled(checks, device) {
+  const files = await (await fetch('/cases/large.json')).json();
+  for (const file of files) {
+    try {
+      using program = await Program.load(device, `/cases/${file}`);
+      checks.that(/ on gpu/.test(program.explain()), `${file}: ${program.explain()}`);
+    } catch (error) {
+      checks.fail(`${file}: ${error.message}`);
+    }
+  }
+}
+
 export async function checkFiles(checks, device) {
   const files = await (await fetch('/cases/cases.json')).json();
   const values = new Float64Array(await (await fetch('/cases/values.bin')).arrayBuffer());

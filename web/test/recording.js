@@ -4,7 +4,7 @@ import { Program, operations } from '/package/index.js';
 import load from '/package/onetrip_web.js';
 import { difference, numbers, safetensors } from './compare.js';
 
-const FAMILIES = ['elementwise', 'reduce', 'row', 'scan', 'matmul', 'movement'];
+const FAMILIES = ['elementwise', 'reduce', 'row', 'scan', 'matmul', 'movement', 'normalization'];
 const NAMES = { keepDims: 'keep', epsilon: 'eps', lo: 'low', hi: 'high' };
 
 /** The cases of all families that JavaScript can record. */

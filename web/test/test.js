@@ -2,7 +2,7 @@
 // is tested: `?device=gpu`, `?device=cpu`, or `?device=none` for a browser without WebGPU.
 
 import { Device, registry } from '/package/index.js';
-import { checkFiles } from './files.js';
+import { checkCompiled, checkFiles } from './files.js';
 import { checkDigits } from './digits.js';
 import { checkLoss, checkNoGpu } from './devices.js';
 import { checkMemory, checkMistakes, checkRecorded } from './recording.js';
@@ -63,6 +63,7 @@ const PARTS = {
     const gpu = await Device.gpu();
     await log(JSON.stringify(gpu.info()));
     checks.that(gpu.info().isGpu, 'it is a GPU');
+    await part('large kernels', () => checkCompiled(checks, gpu));
     await part('files', () => checkFiles(checks, gpu));
     await part('digits', () => checkDigits(checks, gpu));
     await part('lost device', () => checkLoss(checks));

@@ -2,8 +2,8 @@
 
 mod signature;
 
-pub use self::signature::{ParameterKind, Signature, signatures};
 use self::signature::{Callable, Composed};
+pub use self::signature::{ParameterKind, Signature, signatures};
 use crate::base::dtype::{DType, Element, Numeric, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{AnyId, GpuCommandBatch, Tensor};

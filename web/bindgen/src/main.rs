@@ -12,5 +12,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The library leaves the module's own address out by default, and the command does not.
     let mut bindgen = Bindgen::new();
     bindgen.input_path(wasm).typescript(false).omit_default_module_path(false).web(true)?;
+    bindgen.remove_name_section(true).remove_producers_section(true);
     Ok(bindgen.generate(folder)?)
 }

@@ -47,11 +47,7 @@ impl Poller {
 }
 
 impl Spin {
-    pub fn poll(
-        &self,
-        _: &Arc<Completion>,
-        _: &mut Receiver<CompletionResult>,
-    ) -> SpinResult {
+    pub fn poll(&self, _: &Arc<Completion>, _: &mut Receiver<CompletionResult>) -> SpinResult {
         match *self {}
     }
 }

@@ -1,7 +1,9 @@
 //! The cases as files of programs, for devices that no test here reaches: `tests/browser.sh` runs them in a browser.
 //!
 //! `ONETRIP_CASES` names the folder: one program an operation, their results and tolerances in `cases.json`, and the
-//! numbers there as `f64` in `values.bin`.
+//! numbers there as `f64` in `values.bin`. `large.json` lists programs that are compiled alone.
+
+mod large;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,12 @@ pub async fn write(families: &[&str]) {
         batch.save(folder.join(&file)).await.expect("the program is saved");
         programs.push(json!({ "operation": operation, "file": file, "outputs": outputs }));
     }
+    let large = large::programs().await;
+    for (name, bytes) in &large {
+        std::fs::write(folder.join(format!("large {name}")), bytes).expect("a file");
+    }
+    let names: Vec<_> = large.iter().map(|(name, _)| format!("large {name}")).collect();
+    std::fs::write(folder.join("large.json"), json!(names).to_string()).expect("a file");
     digits(&folder.join("digits.safetensors")).await;
     std::fs::write(folder.join("values.bin"), numbers.0).expect("a file");
     let text = Value::from(programs).to_string();
