@@ -61,19 +61,38 @@ pub(super) enum Composed {
     Transpose,
 }
 
-impl Composed {
-    /// Each with its name, its number of operands and its parameters.
-    const ALL: &[(Self, &str, usize, &[(&str, ParameterKind)])] = &[
-        (Self::Select, "select", 3, &[]),
-        (Self::Matmul, "matmul", 2, &[]),
-        (Self::Linear, "linear", 3, &[]),
-        (Self::Reshape, "reshape", 1, &[("shape", ParameterKind::List)]),
-        (Self::Permute, "permute", 1, &[("axes", ParameterKind::List)]),
-        (Self::Transpose, "transpose", 1, &[]),
-    ];
+/// The form of a [`Composed`] operation.
+struct ComposedRow {
+    op: Composed,
+    name: &'static str,
+    operands: usize,
+    parameters: &'static [(&'static str, ParameterKind)],
+}
 
-    fn row(self) -> &'static (Self, &'static str, usize, &'static [(&'static str, ParameterKind)]) {
-        &Self::ALL[self as usize]
+/// One row an operation, in the order of [`Composed`].
+const COMPOSED: &[ComposedRow] = {
+    use Composed::*;
+    const fn row(
+        op: Composed,
+        name: &'static str,
+        operands: usize,
+        parameters: &'static [(&'static str, ParameterKind)],
+    ) -> ComposedRow {
+        ComposedRow { op, name, operands, parameters }
+    }
+    &[
+        row(Select, "select", 3, &[]),
+        row(Matmul, "matmul", 2, &[]),
+        row(Linear, "linear", 3, &[]),
+        row(Reshape, "reshape", 1, &[("shape", ParameterKind::List)]),
+        row(Permute, "permute", 1, &[("axes", ParameterKind::List)]),
+        row(Transpose, "transpose", 1, &[]),
+    ]
+};
+
+impl Composed {
+    fn row(self) -> &'static ComposedRow {
+        &COMPOSED[self as usize]
     }
 }
 
@@ -84,7 +103,7 @@ impl Callable {
         let reduce = || Reduction::ALL.into_iter().find(|op| op.def().name == name);
         let row = || RowKind::ALL.into_iter().find(|op| op.def().name == name);
         let scan = || Scan::ALL.into_iter().find(|op| op.def().name == name);
-        let composed = || Composed::ALL.iter().find(|row| row.1 == name).map(|row| row.0);
+        let composed = || COMPOSED.iter().find(|row| row.name == name).map(|row| row.op);
         elementwise
             .or_else(|| reduce().map(Self::Reduce))
             .or_else(|| row().map(Self::Row))
@@ -98,7 +117,7 @@ impl Callable {
             Self::Reduce(op) => op.def().name,
             Self::Row(op) => op.def().name,
             Self::Scan(op) => op.def().name,
-            Self::Composed(composed) => composed.row().1,
+            Self::Composed(composed) => composed.row().name,
         }
     }
 
@@ -107,7 +126,7 @@ impl Callable {
         match self {
             Self::Elementwise(op) => op.def().arity,
             Self::Reduce(_) | Self::Row(_) | Self::Scan(_) => 1,
-            Self::Composed(composed) => composed.row().2,
+            Self::Composed(composed) => composed.row().operands,
         }
     }
 
@@ -125,7 +144,7 @@ impl Callable {
                 vec![axis, ("epsilon", ParameterKind::Number)]
             }
             Self::Row(_) | Self::Scan(_) => vec![axis],
-            Self::Composed(composed) => composed.row().3.to_vec(),
+            Self::Composed(composed) => composed.row().parameters.to_vec(),
         }
     }
 
@@ -136,7 +155,9 @@ impl Callable {
             Self::Reduce(_) => (0, 2),
             Self::Row(op) if op.def().has_epsilon => (2, 2),
             Self::Row(_) | Self::Scan(_) => (1, 1),
-            Self::Composed(composed) => (composed.row().3.len(), composed.row().3.len()),
+            Self::Composed(composed) => {
+                (composed.row().parameters.len(), composed.row().parameters.len())
+            }
         }
     }
 
