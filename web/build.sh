@@ -72,6 +72,14 @@ else
 fi
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 
+# In CI the crate must build without a warning, with WebGPU and without.
+if [[ -n ${CI:-} ]]; then
+    for features in '' gpu,safetensors; do
+        CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$flags -D warnings" "$CARGO" check -q --locked \
+            --no-default-features --features "$features" --target "$target" --target-dir "$out/check"
+    done
+fi
+
 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=$flags "$CARGO" build -q --locked --release \
     --manifest-path web/Cargo.toml --target "$target" --target-dir "$out/wasm"
 

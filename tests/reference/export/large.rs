@@ -85,12 +85,14 @@ fn order(b: &GpuCommandBatch) {
     x.sort(0, SortOrder::Ascending).named("sort");
     x.argsort(0, SortOrder::Descending).named("argsort");
     let (values, at) = x.top_k(100, 0, SortOrder::Descending);
-    (values.named("values"), at.named("at"));
+    values.named("values");
+    at.named("at");
     let rows = b.input::<f32>("rows", [1000, 1000]);
     rows.sort(1, SortOrder::Ascending).named("rows sorted");
     rows.sort(0, SortOrder::Ascending).named("columns sorted");
     let (values, at) = rows.top_k(10, 1, SortOrder::Descending);
-    (values.named("rows values"), at.named("rows at"));
+    values.named("rows values");
+    at.named("rows at");
 }
 
 fn convolutions(b: &GpuCommandBatch) {
