@@ -12,11 +12,14 @@ use std::thread;
 
 use tokio::sync::oneshot::{self, Receiver};
 
+#[cfg(feature = "gpu")]
 pub(crate) use self::handed::BoxedWork;
 pub(crate) use self::pool::count;
 #[cfg(any(feature = "blocking", all(test, feature = "gpu")))]
 pub(crate) use self::thread_flag::waiting;
-pub(crate) use self::thread_flag::{waits_here, while_set};
+pub(crate) use self::thread_flag::waits_here;
+#[cfg(feature = "gpu")]
+pub(crate) use self::thread_flag::while_set;
 
 use crate::base::sync::Mutex;
 use crate::base::trace::from_here;

@@ -11,7 +11,7 @@ use crate::error::DeviceError;
 ///
 /// Scopes close in the reverse order of opening; so the guards are ordered, for when this is dropped.
 pub(crate) struct Scope<'a> {
-    /// Of internal errors, of validation and of memory; `None` in a browser.
+    /// The scopes of internal errors, of validation and of memory; `None` in a browser.
     guards: Option<[wgpu::ErrorScopeGuard; 3]>,
     opened: &'a Opened,
 }
