@@ -9,7 +9,7 @@ import path from 'node:path';
 
 const [site, page, ...flags] = process.argv.slice(2);
 const root = path.resolve(site);
-const limit = Number(process.env.LIMIT_SECONDS ?? 300) * 1000;
+const limit = Number(process.env.LIMIT_SECONDS ?? 600) * 1000;
 const browser = process.env.CHROMIUM ?? 'chromium';
 
 const TYPES = {
