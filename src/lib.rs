@@ -43,6 +43,13 @@
 //!   counts the last run, [`Program::profile`] times its parts, and [`Device::metrics`] counts all runs.
 //! - [`registry`] lists all operations.
 //!
+//! # In a browser
+//!
+//! The crate builds for `wasm32-unknown-unknown`, with WebGPU and without. All runs on one thread there, so a run on the
+//! CPU holds up the page; `web/` of the repository has a package for JavaScript. Native alone are: files by path, kernels
+//! and profiles on disk, environment variables, the feature `blocking`, the background measurement, and the return of idle
+//! memory while nothing runs. A browser tells errors of the GPU late: such an error fails all runs under way.
+//!
 //! # Features
 //!
 //! - `gpu` (default): GPUs through wgpu. Without it the crate is a CPU engine.
@@ -89,9 +96,9 @@ pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    At, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind, KernelProfile,
-    Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView, Resident, RunStats,
-    StageProfile, Tensor, UploadData, Values, Wgsl,
+    AnyId, At, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind,
+    KernelProfile, Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView,
+    Resident, RunStats, StageProfile, Tensor, UploadData, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
 pub use batch::{TensorType, Weights};
@@ -110,7 +117,8 @@ pub use half::f16;
 pub use methods::{
     Attention, AttentionMask, Axes, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
     ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, ImageSize, LossReduction, LstmState,
-    OpInfo, Pool, Pool1d, Pool2d, Recurrence, Rotary, SliceRange, registry,
+    OpInfo, Parameter, ParameterKind, Pool, Pool1d, Pool2d, Recurrence, Rotary, Signature,
+    SliceRange, registry, signatures,
 };
 pub use ops::{Precision, SearchSide, SortOrder};
 pub use plan::Explanation;

@@ -1,14 +1,17 @@
-//! Time, where the platform has a clock.
+//! Time. A browser has its own clock, whose steps may be a tenth of a millisecond.
 
 use std::time::Duration;
 
-/// Adds up the time between starts and stops. Counts nothing on the web, which has no
-/// monotonic clock in `std`.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use std::time::Instant;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use web_time::Instant;
+
+/// Adds up the time between starts and stops.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stopwatch {
     total: Duration,
-    #[cfg(not(target_arch = "wasm32"))]
-    since: Option<std::time::Instant>,
+    since: Option<Instant>,
 }
 
 impl Stopwatch {
@@ -20,14 +23,10 @@ impl Stopwatch {
     }
 
     pub fn start(&mut self) {
-        #[cfg(not(target_arch = "wasm32"))]
-        {
-            self.since = Some(std::time::Instant::now());
-        }
+        self.since = Some(Instant::now());
     }
 
     pub fn stop(&mut self) {
-        #[cfg(not(target_arch = "wasm32"))]
         if let Some(since) = self.since.take() {
             self.total += since.elapsed();
         }
@@ -35,7 +34,6 @@ impl Stopwatch {
 
     /// The time so far, up to now if it runs.
     pub fn total(&self) -> Duration {
-        #[cfg(not(target_arch = "wasm32"))]
         if let Some(since) = self.since {
             return self.total + since.elapsed();
         }

@@ -8,6 +8,7 @@ pub(crate) mod dtype;
 pub(crate) mod future;
 pub(crate) mod lru;
 pub(crate) mod place;
+#[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser has no processes"))]
 pub(crate) mod process;
 pub(crate) mod shape;
 #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no thread waits for a pipeline"))]

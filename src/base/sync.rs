@@ -67,7 +67,7 @@ impl Condvar {
     }
 
     /// Waits for at most `time`; whether the time ran out.
-    #[cfg(feature = "gpu")]
+    #[cfg(all(feature = "gpu", not(target_arch = "wasm32")))]
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -55,7 +55,7 @@ pub use resident::Resident;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
 pub use upload_data::UploadData;
-pub use values::{BufferId, Operand, OptionalOperand, Tensor, Values};
+pub use values::{AnyId, BufferId, Operand, OptionalOperand, Tensor, Values};
 pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};

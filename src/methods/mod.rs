@@ -156,10 +156,13 @@ mod random;
 mod create;
 
 mod arguments;
+mod by_name;
 mod registry;
 #[cfg(test)]
 mod tests;
 mod views;
+
+pub use by_name::{Parameter, ParameterKind, Signature, signatures};
 
 pub use arguments::axes::Axes;
 pub use arguments::ranges::SliceRange;

@@ -166,14 +166,13 @@ fn hard_sigmoid(x: E<'_>) -> E<'_> {
 
 /// Everything that there is to know of one elementwise operation.
 pub(crate) struct Def {
-    #[cfg(any(test, feature = "safetensors"))]
     pub op: Elementwise,
     pub name: &'static str,
     pub doc: &'static str,
     pub arity: usize,
     /// The Rust types of the parameters: `T` for that of the elements.
-    #[cfg(feature = "safetensors")]
     pub parameters: &'static [&'static str],
+    pub parameter_names: &'static [&'static str],
     pub accepts: Accepts,
     pub truth: bool,
     pub tolerance: Tolerance,
@@ -222,13 +221,12 @@ macro_rules! define {
 
         /// The definitions, in the order of [`Elementwise`].
         pub(crate) static ELEMENTWISE: &[Def] = &[$(Def {
-            #[cfg(any(test, feature = "safetensors"))]
             op: Elementwise::$op,
             name: stringify!($name),
             doc: concat!($($doc, "\n"),*),
             arity: [$(stringify!($x)),+].len(),
-            #[cfg(feature = "safetensors")]
             parameters: &[$($(stringify!($pt)),+)?],
+            parameter_names: &[$($(stringify!($p)),+)?],
             accepts: Accepts::$bound,
             truth: matches!(stringify!($out).as_bytes(), b"bool"),
             tolerance: Tolerance { ulp: $ulp, abs: $abs },

@@ -221,12 +221,13 @@ pub(crate) fn check_size(shape: &Shape) -> Result<(), MistakeKind> {
     if shape.rank() > MAX_RANK {
         return Err(MistakeKind::Rank(shape.rank()));
     }
-    // Sixteen bytes an element must be countable in an `i64` for strides and byte counts.
+    // Sixteen bytes an element must be countable in an `isize` for strides and byte counts.
+    const MOST: u64 = 1 << (isize::BITS - 5);
     let countable = shape
         .dims()
         .iter()
         .filter(|&&d| d != 0)
-        .try_fold(1_u64, |n, &d| n.checked_mul(d as u64).filter(|&n| n <= 1 << 59));
+        .try_fold(1_u64, |n, &d| n.checked_mul(d as u64).filter(|&n| n <= MOST));
     match countable {
         Some(_) => Ok(()),
         None => Err(MistakeKind::TooLarge(shape.clone())),

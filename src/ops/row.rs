@@ -50,7 +50,6 @@ pub(crate) struct RowDef {
     pub flops: u64,
     pub tolerance: Tolerance,
     /// True if the kernel reads an ε.
-    #[cfg(test)]
     pub has_epsilon: bool,
 }
 
@@ -69,7 +68,6 @@ macro_rules! define {
             pub const ALL: [Self; [$(stringify!($op)),*].len()] = [$(Self::$op),*];
 
             /// The operation with this ε, if it has one.
-            #[cfg(any(test, feature = "safetensors"))]
             pub fn with(self, epsilon: Scalar) -> Normalization {
                 let _ = epsilon;
                 match self { $(Self::$op => Normalization::$op $(({ let $epsilon = epsilon; $epsilon }))?),* }
@@ -100,7 +98,6 @@ macro_rules! define {
             words: $words,
             flops: $flops,
             tolerance: Tolerance { ulp: 32.0, abs: 4e-6 },
-            #[cfg(test)]
             has_epsilon: { const EPSILON: &[&str] = &[$(stringify!($epsilon))?]; !EPSILON.is_empty() },
         }),*];
     };

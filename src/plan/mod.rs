@@ -23,7 +23,9 @@ mod target;
 mod value;
 mod verify;
 
-pub(crate) use self::execution_plan::{Failed, Plan, Wave};
+#[cfg(feature = "gpu")]
+pub(crate) use self::execution_plan::Wave;
+pub(crate) use self::execution_plan::{Failed, Plan};
 #[cfg(test)]
 pub(crate) use self::forms::Dims;
 pub(crate) use self::forms::ProductSchedule;

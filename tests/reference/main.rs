@@ -2,10 +2,13 @@
 //! against Philox as published (`make_random.py`). Cases run one by one, and all cases of a family in one batch, on
 //! every backend.
 
+mod by_name;
 mod case;
 #[cfg(feature = "gpu")]
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "safetensors")]
+mod export;
 mod layers;
 mod made;
 mod ops;
@@ -117,6 +120,13 @@ macro_rules! families {
                 one_by_one(&device, stringify!($family)).await;
                 together(&device, stringify!($family)).await;
             })*
+        }
+
+        #[cfg(feature = "safetensors")]
+        #[tokio::test]
+        #[ignore = "it writes files, for tests/browser.sh"]
+        async fn the_cases_as_programs() {
+            export::write(&[$(stringify!($family)),*]).await;
         }
 
         /// An operation without a reference value is a gap.

@@ -1,8 +1,8 @@
 //! From an operation's name to the method that records it.
 
 use onetrip::{
-    Axes, BufferId, DType, Element, Float, GpuCommandBatch, Index, Logical, Numeric, Precision,
-    Result, SearchSide, Signed, SortOrder, f16,
+    AnyId, Axes, BufferId, DType, Element, Float, GpuCommandBatch, Index, Logical, Numeric,
+    Precision, Result, SearchSide, Signed, SortOrder, f16,
 };
 
 use crate::case::{Case, Tensor};
@@ -57,6 +57,25 @@ macro_rules! kinds {
         pub fn download(batch: &GpuCommandBatch, id: Id) {
             match id {
                 $(Id::$variant(id) => batch.download(id),)*
+            }
+        }
+
+        pub fn any(id: Id) -> AnyId {
+            match id {
+                $(Id::$variant(id) => id.into(),)*
+            }
+        }
+
+        pub fn typed(id: AnyId) -> Id {
+            match id.dtype() {
+                $(DType::$variant => Id::$variant(id.typed().expect("the type is known")),)*
+            }
+        }
+
+        #[cfg(feature = "safetensors")]
+        pub fn name(batch: &GpuCommandBatch, id: Id, name: &str) {
+            match id {
+                $(Id::$variant(id) => batch.name(id, name),)*
             }
         }
 

@@ -1,10 +1,12 @@
 //! Ids, tensors and operands, and how operations over them are recorded.
 
+mod any;
 mod id;
 mod operand;
 mod recording;
 mod tensor;
 
+pub use any::AnyId;
 pub use id::BufferId;
 pub use operand::{Operand, OptionalOperand, Values};
 pub(crate) use recording::{OperationResult, TensorResult};

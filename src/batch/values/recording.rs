@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
+use crate::batch::{AnyId, BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
-use crate::ops::{Op, Type};
+use crate::ops::{Op, Type, infer};
 use crate::record::{Refusal, UntypedId, UserCall};
 use crate::residents::SliceUpdate;
 
@@ -36,6 +36,21 @@ impl GpuCommandBatch {
     pub(crate) fn record<T: Element>(&self, op: Op, operands: &[UntypedId]) -> Tensor<'_, T> {
         let node = self.recorder.lock().record(op, operands, T::DTYPE);
         self.tensor(node)
+    }
+
+    /// Records `op`, whose operands tell the type of its result. There is at least one.
+    #[track_caller]
+    pub(crate) fn record_any(&self, op: Op, operands: &[AnyId]) -> AnyId {
+        let values: SmallVec<[UntypedId; 3]> =
+            operands.iter().map(|operand| operand.value).collect();
+        let mut recorder = self.recorder.lock();
+        let types = values.iter().map(|&value| recorder.type_of(value).ok());
+        let types: Option<Vec<&Type>> = types.collect();
+        let inferred = types.and_then(|types| infer(&op, &types).ok());
+        // A mistake is recorded under any type.
+        let dtype = inferred.map_or(operands[0].dtype, |ty| ty.dtype);
+        let node = recorder.record(op, &values, dtype);
+        AnyId { value: UntypedId { node, brand: self.brand }, dtype }
     }
 
     /// Records values that come from no others.
@@ -90,6 +105,12 @@ pub(crate) trait OperationResult<'b>: Sized {
     /// A placeholder for the result of the failed `op`. Operations on it report no further mistakes.
     #[track_caller]
     fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self;
+}
+
+impl<'b> OperationResult<'b> for AnyId {
+    fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self {
+        batch.tensor::<f32>(batch.silent(op, DType::F32)).into()
+    }
 }
 
 impl<'b, T: Element> OperationResult<'b> for Tensor<'b, T> {

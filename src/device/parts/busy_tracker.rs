@@ -1,7 +1,8 @@
 //! Tracks the runs of a device, so that calibration probes do not overlap them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::base::clock::Instant;
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::calibrate::Pace;
 

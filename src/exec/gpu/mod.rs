@@ -14,8 +14,10 @@
 
 mod compile;
 mod counts;
+#[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser polls by itself"))]
 mod driver;
 mod memory;
+#[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser polls by itself"))]
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -178,12 +180,22 @@ impl Gpu {
             return self.compile_here(dispatches);
         }
         Driver::prepare_process();
-        let gpu = self.clone();
+        let (gpu, late_errors) = (self.clone(), driver.health.late_errors());
         let compile = move || {
             let _held = held;
             gpu.compile_here(dispatches)
         };
-        off_thread(compile).await
+        let kernels = off_thread(compile).await?;
+        self.check_compiled(late_errors).await?;
+        Ok(kernels)
+    }
+
+    /// Fails if the browser has refused a kernel since there were `late_errors`; its pipelines are then forgotten.
+    async fn check_compiled(&self, late_errors: u64) -> Result<(), DeviceError> {
+        let Engine { compiler, driver, .. } = &*self.0;
+        driver.late_errors_came().await;
+        let doing = || "compiling kernels".into();
+        driver.check_late_errors(late_errors, doing).inspect_err(|_| compiler.forget())
     }
 
     /// Begins to compile the missing kernels, on other threads. The future ends when they are compiled.
@@ -191,9 +203,15 @@ impl Gpu {
         &self,
         dispatches: Vec<Dispatch>,
     ) -> impl Future<Output = Result<(), DeviceError>> + use<> {
-        let gpu = self.clone();
-        let compiling = begin(move || gpu.compile_here(dispatches));
-        async { compiling.await.map(drop) }
+        let (gpu, late_errors) = (self.clone(), self.driver.health.late_errors());
+        let compiling = begin({
+            let gpu = gpu.clone();
+            move || gpu.compile_here(dispatches)
+        });
+        async move {
+            compiling.await?;
+            gpu.check_compiled(late_errors).await
+        }
     }
 
     fn compile_here(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {

@@ -12,11 +12,14 @@ use std::thread;
 
 use tokio::sync::oneshot::{self, Receiver};
 
+#[cfg(feature = "gpu")]
 pub(crate) use self::handed::BoxedWork;
 pub(crate) use self::pool::count;
 #[cfg(any(feature = "blocking", all(test, feature = "gpu")))]
 pub(crate) use self::thread_flag::waiting;
-pub(crate) use self::thread_flag::{waits_here, while_set};
+pub(crate) use self::thread_flag::waits_here;
+#[cfg(feature = "gpu")]
+pub(crate) use self::thread_flag::while_set;
 
 use crate::base::sync::Mutex;
 use crate::base::trace::from_here;
@@ -111,9 +114,9 @@ pub(crate) fn begin<R: Send + 'static>(
 }
 
 /// Returns whether this thread does work that others hand over. Such a thread must not wait for work that may not have
-/// begun.
+/// begun. A browser's one thread does it all.
 fn does_work() -> bool {
-    rayon::current_thread_index().is_some() || handed::is_spare()
+    cfg!(target_arch = "wasm32") || rayon::current_thread_index().is_some() || handed::is_spare()
 }
 
 /// Hands `work` over to one of rayon's threads and returns the receiver of its result.

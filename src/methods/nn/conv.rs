@@ -162,7 +162,7 @@ fn taps_multiplied<'b, T: Numeric, const D: usize>(
     let elements = (0..D).map(|axis| 4 + 2 * axis);
     let places = (0..D).map(|axis| 3 + 2 * axis);
     let order: SmallVec<[usize; 4]> = (0..3).chain(elements).chain(places).collect();
-    let grouped = moved("conv", grouped, Move::Permute(order));
+    let grouped = moved(UserCall::outer_name(), grouped, Move::Permute(order));
     let places = sizes.counts().product();
     let columns = grouped.reshape([batch, groups, sizes.taps(), places]);
     let rows = w.reshape([groups, filters, sizes.taps()]);

@@ -37,7 +37,7 @@ impl TileKernel<'_> {
             fetch += &fetched(name, round, &load, guard.as_deref());
             let SwappedTile { name: tile, pitch, swap } = tile;
             let mut text = format!(
-                "let {name}_to{round} = {name}_four{round} * {}u + ({name}_row{round} / 4u ^ ({name}_four{round} & {swap}u));\n",
+                "let {name}_to{round} = {name}_four{round} * {}u + (({name}_row{round} / 4u) ^ ({name}_four{round} & {swap}u));\n",
                 4 * pitch
             );
             for (lane, part) in LANES.iter().enumerate() {

@@ -52,6 +52,11 @@ impl PipelineCompiler {
         Self { driver, disk, layouts: Layouts::default(), pipelines: Pipelines::default() }
     }
 
+    /// Forgets all pipelines: one of them is none.
+    pub fn forget(&self) {
+        self.pipelines.forget();
+    }
+
     /// Returns whether all pipelines of `dispatches` are compiled.
     pub fn knows(&self, dispatches: &[Dispatch]) -> bool {
         dispatches.iter().all(|dispatch| self.pipelines.known(&PipelineKey::of(dispatch)).is_some())

@@ -66,6 +66,11 @@ impl Pipelines {
         self.known.lock().get(key).cloned()
     }
 
+    pub fn forget(&self) {
+        let forgotten = self.known.lock().extract(|_| true);
+        drop(forgotten);
+    }
+
     /// The pipeline, and whether `compile` made it here. While another thread compiles it, this one waits: not for long,
     /// since a thread that compiles waits for nobody.
     pub fn get<E>(

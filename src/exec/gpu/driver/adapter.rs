@@ -58,9 +58,11 @@ impl GpuInfo {
     /// The description of an adapter whose device has these limits.
     pub(super) fn of(adapter: &wgpu::Adapter, limits: &wgpu::Limits) -> Self {
         let info = adapter.get_info();
+        // Some browsers tell no names.
+        let name = if info.name.is_empty() { "WebGPU adapter".into() } else { info.name.clone() };
         Self {
             cache_key: wgpu::util::pipeline_cache_key(&info),
-            name: info.name.clone(),
+            name,
             backend: format!("{:?}", info.backend),
             driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
             software: info.device_type == DeviceType::Cpu,
@@ -101,6 +103,9 @@ pub(super) fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> 
     };
     let list: Vec<_> = found.iter().map(describe).collect();
     let hint = match (&choice.known, &choice.name_part) {
+        _ if found.is_empty() && cfg!(target_arch = "wasm32") => {
+            "Use a browser with WebGPU switched on, in a page that comes by https, or `Device::cpu()`"
+        }
         _ if found.is_empty() => {
             "Install a Vulkan, Metal or DirectX 12 driver, or use `Device::cpu()`"
         }

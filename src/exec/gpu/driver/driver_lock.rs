@@ -9,10 +9,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_timer::Delay;
 
+use crate::base::clock::Instant;
 use crate::base::sync::Mutex;
 use crate::exec::threads::{BoxedWork, begin_on, waits_here};
 
@@ -55,9 +56,7 @@ impl DriverLock {
     /// The right to make a long call, once the short ones have ended, or `patience` has.
     fn long(&self, patience: Duration) -> CallGuard<'_> {
         const LOOK: Duration = Duration::from_micros(50);
-        if !cfg!(target_arch = "wasm32") {
-            *self.began.lock() = Some(Instant::now());
-        }
+        *self.began.lock() = Some(Instant::now());
         self.under_way.fetch_add(LONG, Ordering::AcqRel);
         let held = CallGuard { lock: self, weight: LONG };
         let mut waited = Duration::ZERO;

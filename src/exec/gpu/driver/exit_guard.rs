@@ -9,10 +9,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use super::pin_libraries;
+use crate::base::clock::Instant;
 use crate::error::DeviceError;
 
 /// The end of the process waits this long for calls under way: some drivers never return.

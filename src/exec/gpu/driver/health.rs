@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -59,6 +59,8 @@ pub(crate) struct Opened {
 pub(crate) struct Health {
     lost: OnceLock<String>,
     stray: Mutex<Option<String>>,
+    /// Number of errors that came after their calls, as all do in a browser, and none does elsewhere.
+    late_errors: AtomicU64,
     /// Held while a thread asks for the reason of the loss.
     asking: Mutex<()>,
     /// Counts the threads that poll the device, or submit to it, which polls it too.
@@ -87,7 +89,11 @@ impl Health {
         let stray = Arc::clone(self);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             // The handler runs on the thread that made the call. In a browser it runs later, for an unknown caller.
-            if UNSCOPED.get() || cfg!(target_arch = "wasm32") {
+            let is_late = cfg!(target_arch = "wasm32");
+            if is_late {
+                stray.late_errors.fetch_add(1, Ordering::Relaxed);
+            }
+            if UNSCOPED.get() || is_late {
                 *stray.stray.lock() = Some(error.to_string());
             } else {
                 event!(ERROR, "wgpu refused a call of its user", error = error.to_string());
@@ -105,6 +111,11 @@ impl Health {
         if let Ok(()) = self.lost.set(reason) {
             event!(ERROR, "device lost", reason = self.loss());
         }
+    }
+
+    /// The number of errors so far that came after their calls. It grows in a browser alone.
+    pub fn late_errors(&self) -> u64 {
+        self.late_errors.load(Ordering::Relaxed)
     }
 
     pub fn is_lost(&self) -> bool {
@@ -173,6 +184,33 @@ impl Opened {
         Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
     }
 
+    /// Fails if an error came late since there were `before` of them. Nobody knows whose call it is, so that it fails all
+    /// runs that are under way: none of them gets a wrong result.
+    ///
+    /// # Errors
+    /// The error, as one of `doing` something.
+    pub fn check_late_errors(
+        &self,
+        before: u64,
+        doing: impl FnOnce() -> String,
+    ) -> Result<(), DeviceError> {
+        if self.health.late_errors() == before {
+            return Ok(());
+        }
+        self.health.check_loss()?;
+        let reason = self.health.stray.lock().take();
+        let reason = reason.unwrap_or_else(|| "a call of another run was refused".into());
+        Err(DeviceError::Refused { doing: doing(), reason })
+    }
+
+    /// Waits until the errors of earlier calls have come. A browser tells them in the order of the calls.
+    pub async fn late_errors_came(&self) {
+        if cfg!(target_arch = "wasm32") {
+            let scope = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+            scope.pop().await;
+        }
+    }
+
     /// Fails if the device is lost, even if that was not reported yet. It is asked before a refused call is taken for
     /// wrong: a lost device refuses sound calls.
     pub fn probe(&self) -> Result<(), DeviceError> {
@@ -206,8 +244,12 @@ impl Opened {
         })
     }
 
-    /// Returns whether the device makes no buffers though it reports no error, as only a lost device does.
+    /// Returns whether the device makes no buffers though it reports no error, as only a lost device does. A browser
+    /// reports each loss.
     pub fn is_dead(&self) -> bool {
+        if cfg!(target_arch = "wasm32") {
+            return self.health.is_lost();
+        }
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let probe = self.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some("onetrip probe"),

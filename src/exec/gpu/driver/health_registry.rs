@@ -5,7 +5,6 @@
 //! devices of each instance anew, so a device is known by its address. Tests: `tests/read_after_loss.rs`,
 //! `exec/gpu/tests/losses.rs`.
 
-use std::ptr;
 use std::sync::{Arc, Weak};
 
 use super::health::Health;
@@ -30,15 +29,15 @@ pub(super) fn health(device: &wgpu::Device, may_be_known: bool) -> Arc<Health> {
 }
 
 /// The address of the device in the backend, which no other device of the process has: wgpu numbers the devices of each
-/// instance anew. `None` in a browser.
-#[cfg_attr(target_arch = "wasm32", expect(unused_variables, reason = "there is one thread"))]
+/// instance anew.
+#[cfg(not(target_arch = "wasm32"))]
 fn address(device: &wgpu::Device) -> Option<usize> {
     macro_rules! address {
         ($backend:ident) => {
             // SAFETY: the lent object is not used; only its address is taken.
             let found = unsafe { device.as_hal::<wgpu::hal::api::$backend>() };
             if let Some(found) = found {
-                return Some(ptr::from_ref(&*found).addr());
+                return Some(std::ptr::from_ref(&*found).addr());
             }
         };
     }
@@ -48,5 +47,11 @@ fn address(device: &wgpu::Device) -> Option<usize> {
     address!(Dx12);
     #[cfg(target_vendor = "apple")]
     address!(Metal);
+    None
+}
+
+/// A browser has one thread, on which no poll comes between a loss and a reader.
+#[cfg(target_arch = "wasm32")]
+fn address(_: &wgpu::Device) -> Option<usize> {
     None
 }

@@ -38,7 +38,9 @@ pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use calls::Calls;
 #[cfg(test)]
 pub(crate) use driver_lock::long;
-pub(crate) use driver_lock::{in_last_poll, in_turn, try_short};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use driver_lock::try_short;
+pub(crate) use driver_lock::{in_last_poll, in_turn};
 pub(crate) use exit_guard::DriverWork;
 pub(crate) use handle::WgpuHandle;
 pub(crate) use health::{Health, Mapped, unscoped};

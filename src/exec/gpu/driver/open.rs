@@ -51,6 +51,10 @@ impl Driver {
 
 /// Opens the best adapter that fits, with all its limits and those features in `features` that it has.
 async fn open(choice: &AdapterChoice, features: wgpu::Features) -> Result<Opened, DeviceError> {
+    // wgpu panics where JavaScript knows no WebGPU.
+    if cfg!(target_arch = "wasm32") && !wgpu::util::is_browser_webgpu_supported().await {
+        return Err(adapter::none_fits(&[], choice));
+    }
     let _long = driver_lock::long();
     let adapters = instance().enumerate_adapters(BACKENDS).await;
     let found: Vec<_> = adapters.iter().map(wgpu::Adapter::get_info).collect();

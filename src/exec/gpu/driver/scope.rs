@@ -1,28 +1,31 @@
 //! Error scopes: every error of a group of calls becomes one error of this crate.
 //!
-//! Quirk: calls of wgpu return no `Result`; an error outside all scopes goes to a handler of the device. In a browser the
-//! errors of a scope come later, so the handler reports them there. Test: `exec/gpu/tests/failures.rs`.
+//! Quirk: calls of wgpu return no `Result`; an error outside all scopes goes to a handler of the device. In a browser all
+//! errors come later, so no scope is opened there, and the handler [notes](super::Health::late_errors) them. Tests:
+//! `exec/gpu/tests/failures.rs`, `tests/browser.sh`.
 
 use super::health::{Opened, ready};
 use crate::error::DeviceError;
 
 /// Catches every error of the calls on this thread between `open` and `close`.
 ///
-/// Scopes close in the reverse order of opening; so the fields are declared, for when this is dropped.
+/// Scopes close in the reverse order of opening; so the guards are ordered, for when this is dropped.
 pub(crate) struct Scope<'a> {
-    internal: wgpu::ErrorScopeGuard,
-    validation: wgpu::ErrorScopeGuard,
-    memory: wgpu::ErrorScopeGuard,
+    /// The scopes of internal errors, of validation and of memory; `None` in a browser.
+    guards: Option<[wgpu::ErrorScopeGuard; 3]>,
     opened: &'a Opened,
 }
 
 impl<'a> Scope<'a> {
     pub fn open(opened: &'a Opened) -> Self {
+        if cfg!(target_arch = "wasm32") {
+            return Self { guards: None, opened };
+        }
         let device = &opened.device;
         let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
         let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
-        Self { internal, validation, memory, opened }
+        Self { guards: Some([internal, validation, memory]), opened }
     }
 
     /// The first error since `open`, as an error of `doing`. Earlier errors are left to the next check.
@@ -30,10 +33,9 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// If a call was refused, or the device is lost.
     pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        let internal = ready(self.internal.pop());
-        let validation = ready(self.validation.pop());
-        let memory = ready(self.memory.pop());
-        match memory.or(validation).or(internal) {
+        let errors = self.guards.map(|guards| guards.map(|guard| ready(guard.pop())));
+        // Memory first: the other errors may be its effects.
+        match errors.into_iter().flatten().rev().flatten().next() {
             None => self.opened.health.check_loss(),
             Some(wgpu::Error::OutOfMemory { .. }) => {
                 Err(DeviceError::OutOfMemory { doing: doing() })

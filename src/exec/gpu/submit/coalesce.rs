@@ -17,8 +17,9 @@ use crate::error::DeviceError;
 use crate::exec::gpu::driver::{self, Calls, Driver};
 use crate::exec::gpu::memory::{Lease, leased_bytes};
 
-/// Submissions in flight from which on runs wait: one that the device works on, and the next.
-const MOST_IN_FLIGHT: usize = 2;
+/// Submissions in flight from which on runs wait: one that the device works on, and the next. A browser has no thread
+/// that would submit them later.
+const MOST_IN_FLIGHT: usize = if cfg!(target_arch = "wasm32") { usize::MAX } else { 2 };
 /// Runs of one submission. No more than that wait.
 const MOST_RUNS: usize = 16;
 /// Kernels of a run that may wait for others.

@@ -29,6 +29,8 @@ pub(crate) struct SubmissionFuture {
     submitted: Submitted,
     /// The right to poll the device, while this future polls it itself.
     spin: Option<Spin>,
+    /// The number of late errors when it was submitted.
+    late_errors: u64,
     /// The time that it may take; zero if that is not known.
     expected: Duration,
     since_submission: Stopwatch,
@@ -48,6 +50,7 @@ impl SubmissionFuture {
     pub fn new(engine: &Arc<Engine>, submitted: Submitted) -> Self {
         Self {
             engine: Arc::clone(engine),
+            late_errors: engine.driver.health.late_errors(),
             submitted,
             spin: None,
             expected: Duration::ZERO,
@@ -109,6 +112,10 @@ impl SubmissionFuture {
     pub async fn land(mut self) -> Result<Option<Readback>, DeviceError> {
         let result = (&mut self).await;
         let driver = &self.engine.driver;
+        let doing = || "running a batch".into();
+        driver.check_late_errors(self.late_errors, doing).inspect_err(|_| {
+            self.engine.memory.free_idle();
+        })?;
         match result {
             // Work that a lost device never did counts as finished too, and the contents of its memory are no results.
             CompletionResult::Done(Some(readback)) if !driver.health.is_lost() => {

@@ -29,6 +29,7 @@ pub(crate) mod encode;
 pub(crate) mod engine;
 pub(crate) mod flight;
 pub(crate) mod job;
+#[cfg_attr(target_arch = "wasm32", path = "callbacks.rs")]
 pub(crate) mod poll;
 pub(crate) mod readback;
 mod record;

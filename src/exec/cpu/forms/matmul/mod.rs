@@ -34,7 +34,7 @@ use crate::plan::{MatMulForm, Space};
 /// Number of multiplications of one product from which all threads compute it together, by `gemm`'s own parallel
 /// algorithm. They share the reads that blocks would each make for themselves. The pass over the results that follows
 /// costs little beside it.
-const LARGE: usize = 1 << 32;
+const LARGE: u64 = 1 << 32;
 
 pub(crate) fn run(
     job: &Job<'_>,
@@ -67,7 +67,7 @@ pub(crate) fn run(
     let piecemeal = product.spread.is_some()
         && (Kernel::native().is_some()
             || blocks::windows_once([product.m, product.n, product.k], count));
-    let by_blocks = piecemeal || one < LARGE || count >= threads::count();
+    let by_blocks = piecemeal || (one as u64) < LARGE || count >= threads::count();
     let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal)?);
     // Blocks copy a right operand that lies by columns. `gemm` takes twice as long for it as for one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {

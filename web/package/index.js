@@ -1,0 +1,235 @@
+// onetrip for JavaScript. The classes of WebAssembly do the work; this module loads them, gives batches and tensors the
+// operations of the registry as methods, and names the caller's line in mistakes.
+
+import load, * as wasm from './onetrip_web.js';
+
+let loaded;
+
+/** Loads the WebAssembly module, by default from beside this file. Every `Device` function does it where needed. */
+export function init(source) {
+  loaded ??= load(source === undefined ? undefined : { module_or_path: source })
+    .then(addOperations)
+    .catch((error) => {
+      loaded = undefined;
+      throw error;
+    });
+  return loaded;
+}
+
+const own = Symbol('wasm');
+
+/** Objects whose memory in WebAssembly is freed by `free`, by `using`, or once nobody holds them. */
+class Held {
+  constructor(handle) {
+    Object.defineProperty(this, own, { value: handle });
+  }
+
+  free() {
+    this[own].free();
+  }
+}
+if (Symbol.dispose) {
+  Held.prototype[Symbol.dispose] = Held.prototype.free;
+}
+
+/** A device: the GPU of the browser, or the CPU by WebAssembly. */
+export class Device extends Held {
+  /** The GPU, or the CPU where there is no GPU in hardware: `info().fallback` then says why. */
+  static async auto() {
+    await init();
+    return new Device(await wasm.Device.auto());
+  }
+
+  /** The GPU, also one in software. Throws where there is none. */
+  static async gpu() {
+    await init();
+    return new Device(await wasm.Device.gpu());
+  }
+
+  /** The CPU, on one thread. */
+  static async cpu() {
+    await init();
+    return new Device(wasm.Device.cpu());
+  }
+
+  info() {
+    return this[own].info();
+  }
+
+  /** An empty batch. */
+  batch() {
+    return new Batch(this[own].batch());
+  }
+
+  /** Loses the GPU, as a driver might: for tests. */
+  simulateLoss() {
+    this[own].simulateLoss();
+  }
+}
+
+/** A batch of recorded operations. Recording never throws for a mistake: `compile`, `execute` and `explain` throw all. */
+export class Batch extends Held {
+  /** An input, whose data comes with each run of a program. */
+  input(name, shape, dtype = 'f32') {
+    return new Tensor(this, this[own].input(name, shape, dtype, ...caller()));
+  }
+
+  /** A constant of the program: a typed array, and its shape if it is no vector. */
+  upload(data, shape = data.length) {
+    return new Tensor(this, this[own].upload(data, shape, ...caller()));
+  }
+
+  /** Records the operation `name` of the registry. */
+  call(name, operands, parameters = []) {
+    return record(this, name, operands, parameters);
+  }
+
+  async execute() {
+    await this[own].execute();
+  }
+
+  /** The elements of a tensor after `execute`. */
+  async read(tensor) {
+    return this[own].read(position(this, tensor));
+  }
+
+  async compile() {
+    return new Program(await this[own].compile());
+  }
+
+  /** The batch as a file, which any onetrip loads. */
+  toBytes() {
+    return this[own].toBytes();
+  }
+
+  explain() {
+    return this[own].explain();
+  }
+
+  /** Throws all mistakes made so far. */
+  check() {
+    this[own].check();
+  }
+}
+
+/** A recorded value. It holds no memory of its own. */
+export class Tensor {
+  constructor(batch, at) {
+    this.batch = batch;
+    Object.defineProperty(this, own, { value: at });
+  }
+
+  /** The shape; `undefined` if the tensor comes from a mistake. */
+  get shape() {
+    return this.batch[own].shape(this[own]);
+  }
+
+  get dtype() {
+    return this.batch[own].dtype(this[own]);
+  }
+
+  /** Makes the tensor an output of the program by this name. */
+  named(name) {
+    this.batch[own].name(this[own], name, ...caller());
+    return this;
+  }
+
+  /** The elements after `execute` of the batch. */
+  read() {
+    return this.batch.read(this);
+  }
+}
+
+/** A program: recorded once, run as often as wanted. */
+export class Program extends Held {
+  /** Loads the program of a file: its URL, or its bytes. */
+  static async load(device, source) {
+    let bytes = source;
+    if (typeof source === 'string' || source instanceof URL) {
+      const response = await fetch(source);
+      if (!response.ok) {
+        throw new Error(`${source}: the server answers ${response.status} ${response.statusText}`);
+      }
+      bytes = await response.arrayBuffer();
+    }
+    if (bytes instanceof ArrayBuffer) {
+      bytes = new Uint8Array(bytes);
+    }
+    if (!(bytes instanceof Uint8Array)) {
+      throw new TypeError('a program is loaded from a URL, an ArrayBuffer or a Uint8Array');
+    }
+    return new Program(await wasm.Program.fromBytes(device[own], bytes));
+  }
+
+  /** Runs the program: typed arrays by the names of the inputs, and of the outputs. */
+  async run(inputs = {}) {
+    return this[own].run(inputs);
+  }
+
+  inputs() {
+    return this[own].inputs();
+  }
+
+  outputs() {
+    return this[own].outputs();
+  }
+
+  explain() {
+    return this[own].explain();
+  }
+}
+
+/** The operations that batches record, with their documentation. */
+export async function operations() {
+  await init();
+  return wasm.operations();
+}
+
+/** The names of all operations, also of those that only files bring. */
+export async function registry() {
+  await init();
+  return wasm.registry();
+}
+
+function position(batch, tensor) {
+  if (!(tensor instanceof Tensor) || tensor.batch !== batch) {
+    throw new TypeError('an operand is a tensor of the same batch');
+  }
+  return tensor[own];
+}
+
+function record(batch, name, operands, parameters) {
+  const positions = Uint32Array.from(operands, (operand) => position(batch, operand));
+  return new Tensor(batch, batch[own].call(name, positions, parameters, ...caller()));
+}
+
+/** Gives batches and tensors a method for each operation. A tensor is the first operand of its own. */
+function addOperations() {
+  for (const { name, operands, doc } of wasm.operations()) {
+    const methods = {
+      batch(...given) {
+        return record(this, name, given.slice(0, operands), given.slice(operands));
+      },
+      tensor(...given) {
+        const others = given.slice(0, operands - 1);
+        return record(this.batch, name, [this, ...others], given.slice(operands - 1));
+      },
+    };
+    Object.defineProperty(methods.batch, 'doc', { value: doc });
+    Object.defineProperty(Batch.prototype, name, { value: methods.batch, configurable: true });
+    Object.defineProperty(Tensor.prototype, name, { value: methods.tensor, configurable: true });
+  }
+}
+
+const here = import.meta.url;
+
+/** The file and line of the first caller outside of this module. */
+function caller() {
+  for (const line of new Error().stack?.split('\n') ?? []) {
+    const found = line.match(/((?:https?|file|blob):[^\s)]*?)(\?[^\s)]*?)?:(\d+):\d+\)?$/);
+    if (found && found[1] !== here.split('?')[0]) {
+      return [found[1].slice(found[1].lastIndexOf('/') + 1), Number(found[3])];
+    }
+  }
+  return ['script', 0];
+}

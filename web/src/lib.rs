@@ -1,0 +1,52 @@
+//! onetrip for JavaScript: the classes that `package/index.js` completes with the operations of the registry.
+//!
+//! Every call that may wait returns a promise, and holds what it needs until it ends: an object that is freed meanwhile
+//! disturbs no run.
+
+mod batch;
+mod device;
+mod operations;
+mod program;
+mod values;
+
+use std::fmt;
+
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen]
+unsafe extern "C" {
+    #[wasm_bindgen(js_namespace = console, js_name = error)]
+    fn report(text: &str);
+}
+
+/// Has panics, which are faults of onetrip, reported with their place.
+#[wasm_bindgen(start)]
+pub fn start() {
+    std::panic::set_hook(Box::new(|panic| report(&format!("onetrip: {panic}"))));
+}
+
+/// An `Error` with the text of `error`. Its name tells the kind of a fault of onetrip.
+fn thrown(error: &onetrip::Error) -> JsValue {
+    let name = match error {
+        onetrip::Error::Record(_) => "RecordError",
+        onetrip::Error::Plan(_) => "PlanError",
+        onetrip::Error::Device(_) => "DeviceError",
+        onetrip::Error::Fault(_) => "FaultError",
+        onetrip::Error::Run(_) => "RunError",
+        onetrip::Error::Read(_) => "ReadError",
+        onetrip::Error::Data(_) => "DataError",
+        _ => "Error",
+    };
+    named_error(name, error)
+}
+
+/// An `Error` for a wrong argument.
+fn wrong(text: impl fmt::Display) -> JsValue {
+    named_error("TypeError", &text)
+}
+
+fn named_error(name: &str, text: &dyn fmt::Display) -> JsValue {
+    let error = js_sys::Error::new(&text.to_string());
+    error.set_name(name);
+    error.into()
+}

@@ -1,0 +1,49 @@
+// A lost device, and a browser without WebGPU.
+
+import { Device } from '/package/index.js';
+
+/** The program y = relu(2·x + 1) over 256 elements. */
+async function program(device) {
+  using batch = device.batch();
+  batch.input('x', 256).scale(2).add_scalar(1).relu().named('y');
+  return batch.compile();
+}
+
+const x = Float32Array.from({ length: 256 }, (_, at) => at - 128);
+const isRight = (y) => y.every((value, at) => value === Math.max(2 * x[at] + 1, 0));
+
+export async function checkLoss(checks) {
+  const device = await Device.gpu();
+  const before = await program(device);
+  checks.that(isRight((await before.run({ x })).y), 'a run before the loss');
+  const underWay = before.run({ x });
+  device.simulateLoss();
+  // Its results may have come before the loss.
+  try {
+    checks.that(isRight((await underWay).y), 'a run under way has wrong results');
+  } catch (error) {
+    checks.that(/DeviceError: .*lost/.test(`${error.name}: ${error.message}`), `under way: ${error}`);
+  }
+  await checks.throws(() => before.run({ x }), /DeviceError: .*lost/, 'a run on a lost device');
+  const next = await Device.gpu();
+  const again = await program(next);
+  checks.that(isRight((await again.run({ x })).y), 'a run on the next device');
+  // Runs at once on one device.
+  const many = await Promise.all(Array.from({ length: 20 }, () => again.run({ x })));
+  checks.that(many.every(({ y }) => isRight(y)), 'twenty runs at once');
+  // A program that is freed while it runs.
+  const last = again.run({ x });
+  again.free();
+  checks.that(isRight((await last).y), 'a run whose program was freed');
+}
+
+export async function checkNoGpu(checks) {
+  const adapter = await navigator.gpu?.requestAdapter();
+  checks.that(!adapter, 'this browser should have no WebGPU');
+  const device = await Device.auto();
+  const { isGpu, fallback } = device.info();
+  checks.that(!isGpu && /found: none/.test(fallback), `it says why: ${fallback}`);
+  await checks.throws(() => Device.gpu(), /DeviceError: /, 'a GPU where there is none');
+  const again = await program(device);
+  checks.that(isRight((await again.run({ x })).y), 'a run on the CPU');
+}

@@ -1,0 +1,82 @@
+// The package against values of NumPy, SciPy and PyTorch, and what only a browser shows. The address says which device
+// is tested: `?device=gpu`, `?device=cpu`, or `?device=none` for a browser without WebGPU.
+
+import { Device, registry } from '/package/index.js';
+import { checkCompiled, checkFiles } from './files.js';
+import { checkDigits } from './digits.js';
+import { checkLoss, checkNoGpu } from './devices.js';
+import { checkMemory, checkMistakes, checkRecorded } from './recording.js';
+
+const device = new URL(location.href).searchParams.get('device');
+const result = { passed: 0, failed: [] };
+
+/** Collects checks: each is passed, or failed with a text. */
+const checks = {
+  pass() {
+    result.passed += 1;
+  },
+  fail(text) {
+    result.failed.push(text);
+  },
+  that(isSo, text) {
+    if (isSo) this.pass();
+    else this.fail(text);
+  },
+  async throws(call, pattern, what) {
+    try {
+      await call();
+    } catch (error) {
+      return this.that(pattern.test(`${error.name}: ${error.message}`), `${what}: ${error.name}: ${error.message}`);
+    }
+    return this.fail(`${what}: nothing was thrown`);
+  },
+};
+
+const log = (text) => fetch('/log', { method: 'POST', body: text });
+
+async function part(name, run) {
+  const [start, before] = [performance.now(), result.passed];
+  try {
+    await run();
+  } catch (error) {
+    checks.fail(`${name}: ${error.stack ?? error}`);
+  }
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  await log(`${device}: ${name}: ${result.passed - before} passed in ${seconds} s`);
+}
+
+const PARTS = {
+  async cpu() {
+    const cpu = await Device.cpu();
+    await part('files', () => checkFiles(checks, cpu));
+    await part('every operation', async () => {
+      const files = await (await fetch('/cases/cases.json')).json();
+      const known = new Set(files.map((file) => file.operation));
+      (await registry()).forEach((name) => checks.that(known.has(name), `no case for ${name}`));
+    });
+    await part('recorded', () => checkRecorded(checks, cpu));
+    await part('mistakes', () => checkMistakes(checks, cpu));
+    await part('digits', () => checkDigits(checks, cpu));
+    await part('memory', () => checkMemory(checks, cpu));
+  },
+  async gpu() {
+    const gpu = await Device.gpu();
+    await log(JSON.stringify(gpu.info()));
+    checks.that(gpu.info().isGpu, 'it is a GPU');
+    await part('large kernels', () => checkCompiled(checks, gpu));
+    await part('files', () => checkFiles(checks, gpu));
+    await part('digits', () => checkDigits(checks, gpu));
+    await part('lost device', () => checkLoss(checks));
+  },
+  async none() {
+    await part('no GPU', () => checkNoGpu(checks));
+    await part('digits', async () => checkDigits(checks, await Device.auto()));
+  },
+};
+
+try {
+  await PARTS[device]();
+} catch (error) {
+  checks.fail(String(error.stack ?? error));
+}
+await fetch('/result', { method: 'POST', body: JSON.stringify(result) });
