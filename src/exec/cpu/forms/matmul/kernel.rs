@@ -21,8 +21,10 @@ impl Kernel {
         static NATIVE: LazyLock<Option<&'static Kernel>> = LazyLock::new(|| {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             {
-                // `gemm` has kernels of its own for wider vectors.
-                if avx2::is_native() && !is_x86_feature_detected!("avx512f") {
+                if avx512::is_native() {
+                    return Some(&avx512::KERNEL);
+                }
+                if avx2::is_native() {
                     return Some(&avx2::KERNEL);
                 }
             }
@@ -76,39 +78,49 @@ impl Kernel {
     }
 }
 
+/// The kernel for a set of instructions: panels of so many vectors, in tiles of so many rows.
 #[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use std::arch::x86_64::__m256;
+macro_rules! kernel {
+    ($name:ident, $vector:ident, $features:literal, [$($feature:tt),+], $vectors:literal by $high:literal) => {
+        mod $name {
+            use std::arch::x86_64::$vector;
 
-    use super::{DotProducts, Kernel, PanelProduct, StripProduct, tiles};
+            use super::{DotProducts, Kernel, PanelProduct, StripProduct, tiles};
+            use crate::exec::cpu::forms::matmul::lanes::Lanes;
 
-    /// Vectors of a panel.
-    const VECTORS: usize = 2;
+            pub(super) static KERNEL: Kernel =
+                Kernel { columns: $vectors * <$vector as Lanes>::LEN, panels, dots, strips };
 
-    pub(super) static KERNEL: Kernel = Kernel { columns: VECTORS * 8, panels, dots, strips };
+            pub(super) fn is_native() -> bool {
+                $(is_x86_feature_detected!($feature))&&+
+            }
 
-    pub(super) fn is_native() -> bool {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-    }
+            #[target_feature(enable = $features)]
+            unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
+                // SAFETY: as the caller promises.
+                unsafe { tiles::panels::<$vector, $vectors, $high>(product, out, stride, more) }
+            }
 
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
-        // SAFETY: as the caller promises.
-        unsafe { tiles::panels::<__m256, VECTORS>(product, out, stride, more) }
-    }
+            #[target_feature(enable = $features)]
+            unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
+                // SAFETY: as the caller promises.
+                unsafe { tiles::dots::<$vector>(product, out, stride, more) }
+            }
 
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
-        // SAFETY: as the caller promises.
-        unsafe { tiles::dots::<__m256>(product, out, stride, more) }
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn strips(product: &StripProduct<'_>, out: *mut f32, stride: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { tiles::strips::<__m256>(product, out, stride) }
-    }
+            #[target_feature(enable = $features)]
+            unsafe fn strips(product: &StripProduct<'_>, out: *mut f32, stride: usize) {
+                // SAFETY: as the caller promises.
+                unsafe { tiles::strips::<$vector>(product, out, stride) }
+            }
+        }
+    };
 }
+
+// Twelve sums of 8 lanes fill 16 registers beside the elements that they take in, and 24 of 16 lanes fill 32.
+#[cfg(target_arch = "x86_64")]
+kernel!(avx2, __m256, "avx2,fma", ["avx2", "fma"], 2 by 6);
+#[cfg(target_arch = "x86_64")]
+kernel!(avx512, __m512, "avx512f,avx2,fma", ["avx512f", "avx2", "fma"], 3 by 8);
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
@@ -122,8 +134,11 @@ mod tests {
 
     /// Calls `check` for sizes around those of tiles and vectors, with a gap after each row.
     fn for_sizes(check: impl Fn(&Kernel, [usize; 3], usize)) {
-        if avx2::is_native() {
-            let kernel = &avx2::KERNEL;
+        let kernels = [
+            avx2::is_native().then_some(&avx2::KERNEL),
+            avx512::is_native().then_some(&avx512::KERNEL),
+        ];
+        for kernel in kernels.into_iter().flatten() {
             for rows in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17] {
                 for columns in [1, 3, 4, 7, 8, 15, 16, 17, 33, 48, 50, 97] {
                     for depth in [1, 2, 3, 4, 5, 8, 17, 31] {

@@ -14,6 +14,10 @@ pub(super) trait Lanes: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// Writes [`LEN`](Self::LEN) elements.
     unsafe fn store(self, to: *mut f32);
+    /// Reads the first `count` elements; the others are 0. `count` is at most [`LEN`](Self::LEN).
+    unsafe fn load_first(from: *const f32, count: usize) -> Self;
+    /// Writes the first `count` elements. `count` is at most [`LEN`](Self::LEN).
+    unsafe fn store_first(self, to: *mut f32, count: usize);
     unsafe fn add(self, other: Self) -> Self;
     /// Returns `self + a * b`, rounded once.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
@@ -28,6 +32,15 @@ pub(super) trait Lanes: Copy {
             x86::_mm_prefetch::<{ x86::_MM_HINT_T0 }>(address.cast());
         }
     }
+}
+
+/// A mask of the first `count` of eight lanes.
+#[inline(always)]
+unsafe fn first_of_8(count: usize) -> x86::__m256i {
+    const LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    debug_assert!(count <= 8);
+    // SAFETY: the processor has the instructions, as the caller promises, and eight lanes follow lane 8 − `count`.
+    unsafe { x86::_mm256_loadu_si256(LANES.as_ptr().add(8 - count).cast()) }
 }
 
 impl Lanes for x86::__m256 {
@@ -52,6 +65,18 @@ impl Lanes for x86::__m256 {
     }
 
     #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm256_maskload_ps(from, first_of_8(count)) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm256_maskstore_ps(to, first_of_8(count), self) }
+    }
+
+    #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         // SAFETY: as the caller promises.
         unsafe { x86::_mm256_add_ps(self, other) }
@@ -72,5 +97,64 @@ impl Lanes for x86::__m256 {
             let two = x86::_mm_add_ps(four, x86::_mm_movehl_ps(four, four));
             x86::_mm_cvtss_f32(x86::_mm_add_ss(two, x86::_mm_movehdup_ps(two)))
         }
+    }
+}
+
+/// A mask of the first `count` of sixteen lanes.
+#[inline(always)]
+fn first_of_16(count: usize) -> x86::__mmask16 {
+    debug_assert!(count <= 16);
+    ((1_u32 << count) - 1) as x86::__mmask16
+}
+
+impl Lanes for x86::__m512 {
+    const LEN: usize = 16;
+
+    #[inline(always)]
+    unsafe fn splat(element: f32) -> Self {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe { x86::_mm512_set1_ps(element) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_storeu_ps(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_maskz_loadu_ps(first_of_16(count), from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_mask_storeu_ps(to, first_of_16(count), self) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_add_ps(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_fmadd_ps(a, b, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_reduce_add_ps(self) }
     }
 }

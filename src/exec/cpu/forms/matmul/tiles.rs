@@ -8,17 +8,13 @@ use super::lanes::Lanes;
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;
 
-/// Most rows of a tile of panels: twelve sums fill the registers beside the elements that they take in.
-const HIGH: usize = 6;
-/// Elements of the largest tile of panels.
-const LARGEST: usize = HIGH * 16;
-
-/// As the kernel's `panels`, for panels of `P` vectors.
+/// As the kernel's `panels`, for panels of `P` vectors, in tiles of at most `HIGH` rows.
+/// `P` is at most 3, and `HIGH` at most 8.
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn panels<L: Lanes, const P: usize>(
+pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
     &PanelProduct { size: [rows, columns, depth], x, w }: &PanelProduct<'_>,
     out: *mut f32,
     stride: usize,
@@ -27,7 +23,6 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize>(
     let wide = P * L::LEN;
     // Tiles of about equal heights.
     let tiles = rows.div_ceil(HIGH);
-    let mut apart = [0.0; LARGEST];
     for (panel, column) in (0..columns).step_by(wide).enumerate() {
         let width = wide.min(columns - column);
         let w = w.as_ptr().wrapping_add(panel * wide * depth);
@@ -35,27 +30,15 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize>(
         for at in 0..tiles {
             let height = (rows - row).div_ceil(tiles - at);
             let to = out.wrapping_add(row * stride + column);
-            let target = match width == wide {
-                true => Target { to, stride, more },
-                false => Target { to: apart.as_mut_ptr(), stride: wide, more: false },
-            };
-            let x = (x.row(row), x.stride);
-            let operands = [x, (w, wide)];
-            // SAFETY: all elements of the tile exist, as the caller of `panels` promises, and `apart` has as many as the
-            // largest tile.
+            let operands = [(x.row(row), x.stride), (w, wide)];
+            let vectors = width.div_ceil(L::LEN);
+            let target = Target { to, stride, more, last: width - (vectors - 1) * L::LEN };
+            // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
             unsafe {
-                match width.div_ceil(L::LEN) {
+                match vectors {
                     1 => tile_of::<L, 1>(height, depth, operands, target),
+                    2 => tile_of::<L, 2>(height, depth, operands, target),
                     _ => tile_of::<L, P>(height, depth, operands, target),
-                }
-            }
-            if width < wide {
-                for (r, sums) in apart.chunks_exact(wide).enumerate().take(height) {
-                    // SAFETY: the row of the tile has `width` elements, which this call alone writes.
-                    let to = unsafe { std::slice::from_raw_parts_mut(to.add(r * stride), width) };
-                    for (to, sum) in to.iter_mut().zip(sums) {
-                        *to = if more { *to + sum } else { *sum };
-                    }
                 }
             }
             row += height;
@@ -70,9 +53,11 @@ struct Target {
     stride: usize,
     /// True if the sums are added to those that lie there.
     more: bool,
+    /// Elements of the last vector of a row.
+    last: usize,
 }
 
-/// Computes a tile of `height` rows and `P` vectors.
+/// Computes a tile of `height` rows, at most 8, and `P` vectors.
 ///
 /// # Safety
 /// As for [`tile`].
@@ -91,7 +76,9 @@ unsafe fn tile_of<L: Lanes, const P: usize>(
             3 => tile::<L, 3, P>(depth, operands, target),
             4 => tile::<L, 4, P>(depth, operands, target),
             5 => tile::<L, 5, P>(depth, operands, target),
-            _ => tile::<L, HIGH, P>(depth, operands, target),
+            6 => tile::<L, 6, P>(depth, operands, target),
+            7 => tile::<L, 7, P>(depth, operands, target),
+            _ => tile::<L, 8, P>(depth, operands, target),
         }
     }
 }
@@ -104,7 +91,7 @@ unsafe fn tile_of<L: Lanes, const P: usize>(
 unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
     depth: usize,
     [(x, x_stride), (mut w, w_stride)]: [(*const f32, usize); 2],
-    Target { to, stride, more }: Target,
+    Target { to, stride, more, last }: Target,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
@@ -126,8 +113,10 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
         for r in 0..M {
             for p in 0..P {
                 let to = to.add(r * stride + p * L::LEN);
-                let sum = if more { L::load(to).add(sums[r][p]) } else { sums[r][p] };
-                sum.store(to);
+                let count = if p + 1 < P { L::LEN } else { last };
+                let sum = sums[r][p];
+                let sum = if more { L::load_first(to, count).add(sum) } else { sum };
+                sum.store_first(to, count);
             }
         }
     }
@@ -175,7 +164,7 @@ pub(super) unsafe fn dots<L: Lanes>(
     const WIDE: usize = 4;
     for column in (0..columns).step_by(WIDE) {
         for row in (0..rows).step_by(FEW) {
-            let target = Target { to: out.wrapping_add(row * stride + column), stride, more };
+            let target = Target { to: out.wrapping_add(row * stride + column), stride, more, last: 1 };
             let operands = [(x.row(row), x.stride), (w.row(column), w.stride)];
             // SAFETY: all elements of the tile exist, as the caller of `dots` promises.
             unsafe {
@@ -206,7 +195,7 @@ pub(super) unsafe fn dots<L: Lanes>(
 unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
     depth: usize,
     [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
-    Target { to, stride, more }: Target,
+    Target { to, stride, more, .. }: Target,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
@@ -262,7 +251,7 @@ pub(super) unsafe fn strips<L: Lanes>(
             let deep = if depth - k < DEEP { 1 } else { DEEP };
             let mut column = start;
             while column < end {
-                let target = Target { to: out.wrapping_add(column), stride, more: true };
+                let target = Target { to: out.wrapping_add(column), stride, more: true, last: 1 };
                 let operands = [
                     (x.row(0).wrapping_add(k), x.stride),
                     (w.row(k).wrapping_add(column), w.stride),
