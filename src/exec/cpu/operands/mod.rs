@@ -6,7 +6,9 @@ mod output;
 mod panels;
 pub(crate) mod prefetch;
 mod strided;
+mod windows;
 
 pub(crate) use input::BoundInput;
 pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};
 pub(crate) use panels::PanelPieces;
+pub(crate) use windows::Windows;

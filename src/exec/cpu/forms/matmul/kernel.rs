@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::kernel_operands::{DotProducts, PanelProduct, StripProduct};
-#[cfg(target_arch = "x86_64")]
+use super::kernel_operands::{DotProducts, PanelProduct, Panels, StripProduct};
 use super::tiles;
 
 /// The functions for one set of instructions.
@@ -16,21 +15,22 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel for the instructions of this processor, if there is one.
-    pub fn native() -> Option<&'static Self> {
-        static NATIVE: LazyLock<Option<&'static Kernel>> = LazyLock::new(|| {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            {
-                if avx512::is_native() {
-                    return Some(&avx512::KERNEL);
-                }
-                if avx2::is_native() {
-                    return Some(&avx2::KERNEL);
-                }
-            }
-            None
-        });
+    /// The best kernel for the instructions of this processor.
+    pub fn native() -> &'static Self {
+        static NATIVE: LazyLock<&'static Kernel> = LazyLock::new(|| Kernel::all()[0]);
         *NATIVE
+    }
+
+    /// The kernels that this processor can run, the best first.
+    fn all() -> Vec<&'static Self> {
+        let mut all = Vec::new();
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            all.extend(avx512::is_native().then_some(&avx512::KERNEL));
+            all.extend(avx2::is_native().then_some(&avx2::KERNEL));
+        }
+        all.push(&plain::KERNEL);
+        all
     }
 
     /// Computes the sums of `product`, and adds them to those at `out` if `more`.
@@ -47,8 +47,11 @@ impl Kernel {
     ) {
         let [rows, columns, depth] = product.size;
         product.x.check(rows, depth);
-        assert!(product.w.len() >= columns.next_multiple_of(self.columns) * depth);
-        // SAFETY: the processor has the instructions (`native`). All elements of the operands exist, as asserted, and
+        match product.w {
+            Panels::Packed(w) => assert!(w.len() >= columns.next_multiple_of(self.columns) * depth),
+            Panels::InPlace(w) => w.check(depth, columns),
+        }
+        // SAFETY: the processor has the instructions (`all`). All elements of the operands exist, as asserted, and
         // the rest is as the caller promises.
         unsafe { (self.panels)(product, out, stride, more) }
     }
@@ -78,51 +81,54 @@ impl Kernel {
     }
 }
 
-/// The kernel for a set of instructions: panels of so many vectors, in tiles of so many rows.
-#[cfg(target_arch = "x86_64")]
+/// The functions for vectors of a kind: panels of so many vectors, in tiles of so many rows.
 macro_rules! kernel {
-    ($name:ident, $vector:ident, $features:literal, [$($feature:tt),+], $vectors:literal by $high:literal) => {
+    ($name:ident, $vector:path, $(($features:literal: $($feature:tt),+),)? $vectors:literal by $high:literal) => {
         mod $name {
-            use std::arch::x86_64::$vector;
-
             use super::{DotProducts, Kernel, PanelProduct, StripProduct, tiles};
             use crate::exec::cpu::forms::matmul::lanes::Lanes;
 
+            type Vector = $vector;
+
             pub(super) static KERNEL: Kernel =
-                Kernel { columns: $vectors * <$vector as Lanes>::LEN, panels, dots, strips };
+                Kernel { columns: $vectors * Vector::LEN, panels, dots, strips };
 
-            pub(super) fn is_native() -> bool {
-                $(is_x86_feature_detected!($feature))&&+
-            }
+            $(
+                #[cfg(not(miri))]
+                pub(super) fn is_native() -> bool {
+                    $(is_x86_feature_detected!($feature))&&+
+                }
+            )?
 
-            #[target_feature(enable = $features)]
+            $(#[target_feature(enable = $features)])?
             unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
                 // SAFETY: as the caller promises.
-                unsafe { tiles::panels::<$vector, $vectors, $high>(product, out, stride, more) }
+                unsafe { tiles::panels::<Vector, $vectors, $high>(product, out, stride, more) }
             }
 
-            #[target_feature(enable = $features)]
+            $(#[target_feature(enable = $features)])?
             unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
                 // SAFETY: as the caller promises.
-                unsafe { tiles::dots::<$vector>(product, out, stride, more) }
+                unsafe { tiles::dots::<Vector>(product, out, stride, more) }
             }
 
-            #[target_feature(enable = $features)]
+            $(#[target_feature(enable = $features)])?
             unsafe fn strips(product: &StripProduct<'_>, out: *mut f32, stride: usize) {
                 // SAFETY: as the caller promises.
-                unsafe { tiles::strips::<$vector>(product, out, stride) }
+                unsafe { tiles::strips::<Vector>(product, out, stride) }
             }
         }
     };
 }
 
-// Twelve sums of 8 lanes fill 16 registers beside the elements that they take in, and 24 of 16 lanes fill 32.
-#[cfg(target_arch = "x86_64")]
-kernel!(avx2, __m256, "avx2,fma", ["avx2", "fma"], 2 by 6);
-#[cfg(target_arch = "x86_64")]
-kernel!(avx512, __m512, "avx512f,avx2,fma", ["avx512f", "avx2", "fma"], 3 by 8);
+// Twelve sums fill 16 registers beside the elements that they take in, and 24 sums fill 32.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma": "avx512f", "avx2", "fma"), 3 by 8);
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma": "avx2", "fma"), 2 by 6);
+kernel!(plain, crate::exec::cpu::forms::matmul::lanes::Plain, 3 by 4);
 
-#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::exec::cpu::forms::matmul::kernel_operands::Rows;
@@ -134,14 +140,19 @@ mod tests {
 
     /// Calls `check` for sizes around those of tiles and vectors, with a gap after each row.
     fn for_sizes(check: impl Fn(&Kernel, [usize; 3], usize)) {
-        let kernels = [
-            avx2::is_native().then_some(&avx2::KERNEL),
-            avx512::is_native().then_some(&avx512::KERNEL),
-        ];
-        for kernel in kernels.into_iter().flatten() {
-            for rows in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17] {
-                for columns in [1, 3, 4, 7, 8, 15, 16, 17, 33, 48, 50, 97] {
-                    for depth in [1, 2, 3, 4, 5, 8, 17, 31] {
+        let sizes: [&[usize]; 3] = if cfg!(miri) {
+            [&[0, 1, 5], &[1, 13], &[1, 5]]
+        } else {
+            [
+                &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17],
+                &[1, 3, 4, 7, 8, 15, 16, 17, 33, 48, 50, 97],
+                &[1, 2, 3, 4, 5, 8, 17, 31],
+            ]
+        };
+        for kernel in Kernel::all() {
+            for &rows in sizes[0] {
+                for &columns in sizes[1] {
+                    for &depth in sizes[2] {
                         check(kernel, [rows, columns, depth], (rows + depth) % 3);
                     }
                 }
@@ -179,9 +190,30 @@ mod tests {
             let at = |k, column| w[column / wide * wide * depth + k * wide + column % wide];
             for more in [false, true] {
                 let mut out = vec![1.0; rows * (columns + gap)];
-                let product = PanelProduct { size, x, w: &w };
+                let product = PanelProduct { size, x, w: Panels::Packed(&w) };
                 // SAFETY: `out` has all rows.
                 unsafe { kernel.panels(&product, out.as_mut_ptr(), columns + gap, more) };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn panels_in_place_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let x = numbers(rows * (depth + gap), 1);
+            let x = Rows { data: &x, stride: depth + gap };
+            // No element follows the last.
+            let w = numbers((depth - 1) * (columns + gap) + columns, 2);
+            let at = |k, column| w[k * (columns + gap) + column];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let w = Panels::InPlace(Rows { data: &w, stride: columns + gap });
+                // SAFETY: `out` has all rows.
+                unsafe {
+                    let product = PanelProduct { size, x, w };
+                    kernel.panels(&product, out.as_mut_ptr(), columns + gap, more);
+                };
                 compare(size, (x, at), (&out, gap), more);
             }
         });

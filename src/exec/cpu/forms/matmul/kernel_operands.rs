@@ -14,7 +14,6 @@ impl<'a> Rows<'a> {
         assert!(rows == 0 || (rows - 1) * self.stride + len <= self.data.len());
     }
 
-    #[cfg(target_arch = "x86_64")]
     pub fn row(&self, row: usize) -> *const f32 {
         self.data.as_ptr().wrapping_add(row * self.stride)
     }
@@ -25,9 +24,17 @@ pub(super) struct PanelProduct<'a> {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     pub x: Rows<'a>,
-    /// Panels of the kernel's columns, of which the last may have any elements beyond the last column. Each is a small
-    /// matrix in row-major order.
-    pub w: &'a [f32],
+    pub w: Panels<'a>,
+}
+
+/// The right operand of a product in panels of the kernel's columns.
+#[derive(Clone, Copy)]
+pub(super) enum Panels<'a> {
+    /// One panel after the other, each a small matrix in row-major order. The last may have any elements beyond the last
+    /// column.
+    Packed(&'a [f32]),
+    /// The rows of a matrix, where they lie.
+    InPlace(Rows<'a>),
 }
 
 /// Rows times a matrix whose columns are contiguous.

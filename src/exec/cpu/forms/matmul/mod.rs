@@ -6,19 +6,16 @@ mod find_call;
 mod integer;
 mod kernel;
 mod kernel_operands;
-#[cfg(target_arch = "x86_64")]
 mod lanes;
 mod matrix_slice;
 mod operand;
 mod outputs;
 pub(in crate::exec::cpu) mod single_call;
-#[cfg(target_arch = "x86_64")]
 mod tiles;
 mod vector;
 
 use gemm::Parallelism;
 
-use self::kernel::Kernel;
 pub(crate) use self::matrix_slice::{MatrixSlice, multiply};
 use self::operand::Floats;
 pub(crate) use self::operand::Matrices;
@@ -55,18 +52,15 @@ pub(crate) fn run(
         return Ok(());
     }
     if product.acc != Ty::F32 {
-        let [x, w] = Matrices::of(job, product, false, false)?;
+        let [x, w] = Matrices::of(job, product, false)?;
         integer::multiply(product, &x, &w, results.sums_mut());
         results.finish_all();
         return Ok(());
     }
     let one = product.m.saturating_mul(product.n).saturating_mul(product.k);
     let count: usize = product.batch.iter().product();
-    let piecemeal = product.spread.is_some()
-        && (Kernel::native().is_some()
-            || blocks::windows_once([product.m, product.n, product.k], count));
-    let by_blocks = piecemeal || one < LARGE || count >= threads::count();
-    let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal)?);
+    let by_blocks = product.spread.is_some() || one < LARGE || count >= threads::count();
+    let floats = Floats::new(product, Matrices::of(job, product, by_blocks)?);
     // Blocks copy a right operand that lies by columns. `gemm` takes twice as long for it as for one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {
         blocks::multiply(&floats, &mut results);
@@ -90,15 +84,6 @@ pub(crate) fn run(
 struct MatrixPointer {
     start: *const f32,
     strides: [isize; 2],
-}
-
-impl MatrixPointer {
-    /// The matrix without its first `rows` and `columns`.
-    fn offset(self, rows: usize, columns: usize) -> Self {
-        let [row, column] = self.strides;
-        let start = self.start.wrapping_offset(rows as isize * row + columns as isize * column);
-        Self { start, ..self }
-    }
 }
 
 /// Computes `out` = `x` times `w` for `[m, n, k]`, added to the elements of `out` if `more`. `Rayon(0)` takes all

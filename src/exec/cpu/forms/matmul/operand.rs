@@ -14,11 +14,11 @@ use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::row::fill;
-use crate::exec::cpu::operands::{BoundInput, PanelPieces, for_each, parts, split};
+use crate::exec::cpu::operands::{BoundInput, PanelPieces, Windows, for_each, parts, split};
 use crate::exec::cpu::tape::{Machine, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
 use crate::expr::{ExprNode, Ref};
-use crate::plan::{MatMulForm, OperandSource, Space, Spread};
+use crate::plan::{Bordered, MatMulForm, OperandSource, Space, Spread};
 
 /// The operands of a product of `f32`.
 pub(super) struct Floats<'a> {
@@ -58,6 +58,8 @@ pub(crate) struct Matrices<'a> {
 enum MatrixData<'a> {
     Words(Cow<'a, [u32]>),
     Halves(&'a [f16]),
+    /// Elements of images, of which there are so many in all windows together.
+    Windows(Windows<'a>, usize),
     /// Elements that are not stored, but computed when they are copied.
     Computed(ComputedMatrices<'a>),
 }
@@ -70,20 +72,18 @@ struct ComputedMatrices<'a> {
 }
 
 impl<'a> Matrices<'a> {
-    /// Returns both operands of `product`. If it is done `by_blocks`, elements of 16 bits stay as they are. If also
-    /// `piecemeal`, windows are computed when they are copied.
+    /// Returns both operands of `product`. If it is done `by_blocks`, elements of 16 bits stay as they are, and windows
+    /// are taken from images or computed when they are copied.
     pub fn of(
         job: &Job<'a>,
         product: &MatMulForm,
         by_blocks: bool,
-        piecemeal: bool,
     ) -> Result<[Self; 2], DeviceError> {
         let &MatMulForm { ref batch, m, n, k, ref spread, x, w, .. } = product;
-        let (halves, piecemeal) = (by_blocks, by_blocks && piecemeal);
-        let x = Self::new(job, (Space::X, x), [m, k], batch, halves)?;
+        let x = Self::new(job, (Space::X, x), [m, k], batch, by_blocks)?;
         let w = match spread {
-            Some(spread) => Self::of_windows(job, product, spread, piecemeal),
-            None => Self::new(job, (Space::W, w), [k, n], batch, halves),
+            Some(spread) => Self::of_windows(job, product, spread, by_blocks),
+            None => Self::new(job, (Space::W, w), [k, n], batch, by_blocks),
         };
         Ok([x, w?])
     }
@@ -118,17 +118,26 @@ impl<'a> Matrices<'a> {
         Self::computed(job, space, root, &dims, dims.len()).stored()
     }
 
-    /// Returns the right operand's windows, stored unless they are wanted `piecemeal`.
+    /// Returns the right operand's windows, stored unless they may be copied `by_blocks`.
     fn of_windows(
         job: &Job<'a>,
         product: &MatMulForm,
         spread: &Spread,
-        piecemeal: bool,
+        by_blocks: bool,
     ) -> Result<Self, DeviceError> {
         let batch = &product.batch;
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
-        let windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
-        let mut windows = if piecemeal { windows } else { windows.stored()? };
+        let images = if by_blocks { Self::of_images(job, product, spread) } else { None };
+        let mut windows = match images {
+            Some(windows) => {
+                let data = MatrixData::Windows(windows, dims.iter().product());
+                Self { data, view: View::contiguous(&dims[..].into()) }
+            }
+            None => {
+                let computed = Self::computed(job, Space::W, product.w, &dims, batch.len());
+                if by_blocks { computed } else { computed.stored()? }
+            }
+        };
         // The view is contiguous along the axes of k and n.
         let view = &mut windows.view;
         view.dims.truncate(batch.len());
@@ -136,6 +145,27 @@ impl<'a> Matrices<'a> {
         view.dims.extend([product.k, product.n]);
         view.strides.extend([product.n as i64, 1]);
         Ok(windows)
+    }
+
+    /// The windows of images of `f32` in memory, if the right operand is no more than that.
+    fn of_images(job: &Job<'a>, product: &MatMulForm, spread: &Spread) -> Option<Windows<'a>> {
+        let (step, operands) = (job.step, &job.step.operands);
+        let Bordered { element, border, inside } =
+            Bordered::of(&step.expr, &step.scalars, product.w);
+        let ExprNode::Load(at) = step.expr.node(element) else { return None };
+        let border = match border.map(|border| step.expr.node(border)) {
+            Some(ExprNode::Scalar(at)) => step.scalars[usize::from(at)].lane_bits(),
+            Some(_) => return None,
+            None => 0,
+        };
+        let operand = &operands[usize::from(at)];
+        let OperandSource::Value(value) = operand.source else { return None };
+        let words = job.values[value.index()].as_deref()?.words();
+        let counters: SmallVec<[_; 2]> =
+            inside.into_iter().map(|(at, range)| (&operands[at].view, range)).collect();
+        let is_float = operand.dtype == DType::F32;
+        let axes = [product.batch.len(), spread.n.len()];
+        is_float.then(|| Windows::new((words, border), &operand.view, &counters, axes)).flatten()
     }
 
     /// Returns the values of the prologue over the space of `dims`. Along those of the `free` first axes on which no
@@ -241,7 +271,7 @@ impl<'a> Matrices<'a> {
     pub fn words(&self) -> &[u32] {
         match &self.data {
             MatrixData::Words(words) => words,
-            MatrixData::Halves(_) | MatrixData::Computed(_) => &[],
+            MatrixData::Halves(_) | MatrixData::Windows(..) | MatrixData::Computed(_) => &[],
         }
     }
 
@@ -249,6 +279,7 @@ impl<'a> Matrices<'a> {
         match &self.data {
             MatrixData::Words(words) => words.len(),
             MatrixData::Halves(halves) => halves.len(),
+            MatrixData::Windows(_, len) => *len,
             MatrixData::Computed(computed) => computed.len,
         }
     }
@@ -261,11 +292,6 @@ impl<'a> Matrices<'a> {
     /// Returns whether elements must be copied, since they are stored in 16 bits, or not at all.
     pub fn is_only_copied(&self) -> bool {
         !matches!(self.data, MatrixData::Words(_))
-    }
-
-    /// Returns whether elements are computed when they are copied.
-    pub fn is_computed(&self) -> bool {
-        matches!(self.data, MatrixData::Computed(_))
     }
 
     /// Pointer to matrix `index`, if its elements are words.
@@ -290,6 +316,9 @@ impl<'a> Matrices<'a> {
             + rows.start as i64 * row as i64
             + columns.start as i64 * column as i64;
         let out = cast_slice_mut(panels);
+        if let MatrixData::Windows(windows, _) = &self.data {
+            return windows.pack(index, [rows, columns], panel, out);
+        }
         if let MatrixData::Computed(ComputedMatrices { tape, inputs, .. }) = &self.data
             && let Some(BoundInput::Strided(strided)) = tape.fetched(inputs)
             && strided.fetch_panels([start as usize, row as usize], [height, width], panel, out)
@@ -319,6 +348,10 @@ impl<'a> Matrices<'a> {
             + columns.start as isize * column;
         let at = |r: usize, c: usize| (start + r as isize * row + c as isize * column) as usize;
         match &self.data {
+            // One panel is a matrix in row-major order.
+            MatrixData::Windows(windows, _) => {
+                windows.pack(index, [&rows, &columns], width, cast_slice_mut(out));
+            }
             // Computed matrices are in row-major order.
             MatrixData::Computed(ComputedMatrices { tape, inputs, .. }) => {
                 if let Some(BoundInput::Strided(strided)) = tape.fetched(inputs) {

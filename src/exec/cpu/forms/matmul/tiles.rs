@@ -2,7 +2,7 @@
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
-use super::kernel_operands::{DotProducts, PanelProduct, StripProduct};
+use super::kernel_operands::{DotProducts, PanelProduct, Panels, StripProduct};
 use super::lanes::Lanes;
 
 /// Products of each sum that a loop adds at a time.
@@ -25,20 +25,27 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
     let tiles = rows.div_ceil(HIGH);
     for (panel, column) in (0..columns).step_by(wide).enumerate() {
         let width = wide.min(columns - column);
-        let w = w.as_ptr().wrapping_add(panel * wide * depth);
+        let vectors = width.div_ceil(L::LEN);
+        let last = width - (vectors - 1) * L::LEN;
+        let (w, whole) = match w {
+            Panels::Packed(w) => ((w.as_ptr().wrapping_add(panel * wide * depth), wide), true),
+            Panels::InPlace(w) => ((w.row(0).wrapping_add(column), w.stride), last == L::LEN),
+        };
         let mut row = 0;
         for at in 0..tiles {
             let height = (rows - row).div_ceil(tiles - at);
             let to = out.wrapping_add(row * stride + column);
-            let operands = [(x.row(row), x.stride), (w, wide)];
-            let vectors = width.div_ceil(L::LEN);
-            let target = Target { to, stride, more, last: width - (vectors - 1) * L::LEN };
+            let operands = [(x.row(row), x.stride), w];
+            let target = Target { to, stride, more, last };
             // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
             unsafe {
-                match vectors {
-                    1 => tile_of::<L, 1>(height, depth, operands, target),
-                    2 => tile_of::<L, 2>(height, depth, operands, target),
-                    _ => tile_of::<L, P>(height, depth, operands, target),
+                match (vectors, whole) {
+                    (1, true) => tile_of::<L, 1, true>(height, depth, operands, target),
+                    (1, false) => tile_of::<L, 1, false>(height, depth, operands, target),
+                    (2, true) => tile_of::<L, 2, true>(height, depth, operands, target),
+                    (2, false) => tile_of::<L, 2, false>(height, depth, operands, target),
+                    (_, true) => tile_of::<L, P, true>(height, depth, operands, target),
+                    (_, false) => tile_of::<L, P, false>(height, depth, operands, target),
                 }
             }
             row += height;
@@ -62,7 +69,7 @@ struct Target {
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn tile_of<L: Lanes, const P: usize>(
+unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool>(
     height: usize,
     depth: usize,
     operands: [(*const f32, usize); 2],
@@ -71,24 +78,25 @@ unsafe fn tile_of<L: Lanes, const P: usize>(
     // SAFETY: as the caller promises.
     unsafe {
         match height {
-            1 => tile::<L, 1, P>(depth, operands, target),
-            2 => tile::<L, 2, P>(depth, operands, target),
-            3 => tile::<L, 3, P>(depth, operands, target),
-            4 => tile::<L, 4, P>(depth, operands, target),
-            5 => tile::<L, 5, P>(depth, operands, target),
-            6 => tile::<L, 6, P>(depth, operands, target),
-            7 => tile::<L, 7, P>(depth, operands, target),
-            _ => tile::<L, 8, P>(depth, operands, target),
+            1 => tile::<L, 1, P, WHOLE>(depth, operands, target),
+            2 => tile::<L, 2, P, WHOLE>(depth, operands, target),
+            3 => tile::<L, 3, P, WHOLE>(depth, operands, target),
+            4 => tile::<L, 4, P, WHOLE>(depth, operands, target),
+            5 => tile::<L, 5, P, WHOLE>(depth, operands, target),
+            6 => tile::<L, 6, P, WHOLE>(depth, operands, target),
+            7 => tile::<L, 7, P, WHOLE>(depth, operands, target),
+            _ => tile::<L, 8, P, WHOLE>(depth, operands, target),
         }
     }
 }
 
-/// Computes a tile of `M` rows and `P` vectors, from rows of the left operand and those of a panel.
+/// Computes a tile of `M` rows and `P` vectors, from rows of the left operand and those of a panel. Where the panel is not
+/// `WHOLE`, the last vector of its rows has elements for the sums alone.
 ///
 /// # Safety
 /// All elements that are read or written exist.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
+unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool>(
     depth: usize,
     [(x, x_stride), (mut w, w_stride)]: [(*const f32, usize); 2],
     Target { to, stride, more, last }: Target,
@@ -101,12 +109,14 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
         let mut sums = [[L::splat(0.0); P]; M];
         let mut k = 0;
         while k + STEPS <= depth {
-            sums = add_steps::<L, M, P, STEPS>(sums, [(x.add(k), x_stride), (w, w_stride)]);
+            let operands = [(x.add(k), x_stride), (w, w_stride)];
+            sums = add_steps::<L, M, P, STEPS, WHOLE>(sums, operands, last);
             w = w.wrapping_add(STEPS * w_stride);
             k += STEPS;
         }
         while k < depth {
-            sums = add_steps::<L, M, P, 1>(sums, [(x.add(k), x_stride), (w, w_stride)]);
+            let operands = [(x.add(k), x_stride), (w, w_stride)];
+            sums = add_steps::<L, M, P, 1, WHOLE>(sums, operands, last);
             w = w.wrapping_add(w_stride);
             k += 1;
         }
@@ -127,16 +137,19 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
 /// # Safety
 /// All elements that are read exist.
 #[inline(always)]
-unsafe fn add_steps<L: Lanes, const M: usize, const P: usize, const K: usize>(
+unsafe fn add_steps<L: Lanes, const M: usize, const P: usize, const K: usize, const WHOLE: bool>(
     mut sums: [[L; P]; M],
     [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
+    last: usize,
 ) -> [[L; P]; M] {
     for k in 0..K {
         // SAFETY: as the caller promises.
         unsafe {
             let mut columns = [L::splat(0.0); P];
             for p in 0..P {
-                columns[p] = L::load(w.add(k * w_stride + p * L::LEN));
+                let from = w.add(k * w_stride + p * L::LEN);
+                let whole = WHOLE || p + 1 < P;
+                columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
             }
             for r in 0..M {
                 let x = L::splat(*x.add(r * x_stride + k));
