@@ -11,38 +11,38 @@ use crate::base::shape::View;
 /// Most elements of a piece. Copies of as many have a fixed size.
 const PIECE: usize = 16;
 /// Most coordinates with a border.
-const BORDERS: usize = 2;
+pub(super) const BORDERS: usize = 2;
 
 /// Windows of images in memory.
 #[derive(Debug)]
 pub(crate) struct Windows<'a> {
-    data: &'a [u32],
+    pub(super) data: &'a [u32],
     /// The number around the images.
-    border: u32,
+    pub(super) border: u32,
     /// The axes of the batch, of rows and of columns, innermost first.
     batch: Axes,
-    rows: Axes,
-    columns: Axes,
+    pub(super) rows: Axes,
+    pub(super) columns: Axes,
     /// The place of the first element.
-    origin: Place,
+    pub(super) origin: Place,
     /// Coordinates inside of the border along each counted axis.
-    inside: [i64; BORDERS],
+    pub(super) inside: [i64; BORDERS],
 }
 
 type Axes = SmallVec<[Axis; 4]>;
 
 /// An axis of a matrix, and the distance between neighbours along it.
 #[derive(Clone, Copy, Debug)]
-struct Axis {
-    dim: usize,
-    step: Place,
+pub(super) struct Axis {
+    pub dim: usize,
+    pub step: Place,
 }
 
 /// The position of an element in memory, and its coordinates along counted axes, from the first inside of the border on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
-    at: i64,
-    coordinates: [i64; BORDERS],
+pub(super) struct Place {
+    pub at: i64,
+    pub coordinates: [i64; BORDERS],
 }
 
 impl Place {
@@ -111,6 +111,11 @@ impl<'a> Windows<'a> {
         // Elements inside of the border lie in the value: this is what a border is.
         let lies_there = !counters.is_empty() || view.is_inside(data.len());
         lies_there.then_some(Self { data, border, batch, rows, columns, origin, inside })
+    }
+
+    /// The position of the first element of matrix `index` of the batch.
+    pub(super) fn origin(&self, index: usize) -> i64 {
+        runs(&self.batch, self.origin, index).here().0.at
     }
 
     /// Copies the elements at `rows` and `columns` of matrix `index` of the batch to panels of so many columns, of which
@@ -290,6 +295,7 @@ impl Runs<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::cpu::operands::images;
 
     /// Checks all panels of windows of `size` over images with a border of `pad`, against elements one by one.
     fn check([count, channels, height, width]: [usize; 4], [size, step, dilation]: [usize; 3], pad: usize) {
@@ -322,6 +328,7 @@ mod tests {
             if y < height && x < width { data[at] } else { 7_000_000 }
         };
         let (deep, wide) = (channels * size * size, rows * columns);
+        images::check(&windows, [count, deep, rows, columns], element);
         for panel in [16, 48] {
             for (rows, columns) in [(0..deep, 0..wide), (deep / 2..deep, wide / 3..wide), (0..1, wide - 1..wide)] {
                 for index in 0..count {

@@ -197,7 +197,7 @@ unsafe fn by_panels(
 }
 
 /// The rows at `rows` and `columns` of matrix `index` where they lie, or as a copy.
-fn rows_of<'a>(
+pub(super) fn rows_of<'a>(
     from: &'a Matrices<'_>,
     index: usize,
     [rows, columns]: [&Range<usize>; 2],
@@ -214,6 +214,6 @@ fn rows_of<'a>(
 }
 
 /// The parts of `0..k` of at most `most`.
-fn steps(k: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn steps(k: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     (0..k).step_by(most.max(1)).map(move |from| from..k.min(from + most))
 }

@@ -7,8 +7,9 @@ use super::tiles;
 
 /// The functions for one set of instructions.
 pub(super) struct Kernel {
-    /// Columns of a panel.
+    /// Columns of a panel, and of a vector.
     pub columns: usize,
+    lanes: usize,
     panels: unsafe fn(&PanelProduct<'_>, *mut f32, usize, bool),
     dots: unsafe fn(&DotProducts<'_>, *mut f32, usize, bool),
     strips: unsafe fn(&StripProduct<'_>, *mut f32, usize),
@@ -50,6 +51,10 @@ impl Kernel {
         match product.w {
             Panels::Packed(w) => assert!(w.len() >= columns.next_multiple_of(self.columns) * depth),
             Panels::InPlace(w) => w.check(depth, columns),
+            Panels::Scattered(data, offsets) => {
+                let last = offsets[..depth].iter().max().copied().unwrap_or(0);
+                assert!(last + columns.next_multiple_of(self.lanes) <= data.len());
+            }
         }
         // SAFETY: the processor has the instructions (`all`). All elements of the operands exist, as asserted, and
         // the rest is as the caller promises.
@@ -90,8 +95,13 @@ macro_rules! kernel {
 
             type Vector = $vector;
 
-            pub(super) static KERNEL: Kernel =
-                Kernel { columns: $vectors * Vector::LEN, panels, dots, strips };
+            pub(super) static KERNEL: Kernel = Kernel {
+                columns: $vectors * Vector::LEN,
+                lanes: Vector::LEN,
+                panels,
+                dots,
+                strips,
+            };
 
             $(
                 #[cfg(not(miri))]
@@ -214,6 +224,25 @@ mod tests {
                     let product = PanelProduct { size, x, w };
                     kernel.panels(&product, out.as_mut_ptr(), columns + gap, more);
                 };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn scattered_rows_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let x = numbers(rows * (depth + gap), 7);
+            let x = Rows { data: &x, stride: depth + gap };
+            let offsets: Vec<usize> = (0..depth).map(|k| k * 5 % 7 * 3 + k / 7).collect();
+            let last = offsets.iter().max().copied().unwrap_or(0);
+            let w = numbers(last + columns.next_multiple_of(kernel.lanes), 8);
+            let at = |k: usize, column| w[offsets[k] + column];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let product = PanelProduct { size, x, w: Panels::Scattered(&w, &offsets) };
+                // SAFETY: `out` has all rows.
+                unsafe { kernel.panels(&product, out.as_mut_ptr(), columns + gap, more) };
                 compare(size, (x, at), (&out, gap), more);
             }
         });

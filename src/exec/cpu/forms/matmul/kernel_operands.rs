@@ -35,6 +35,8 @@ pub(super) enum Panels<'a> {
     Packed(&'a [f32]),
     /// The rows of a matrix, where they lie.
     InPlace(Rows<'a>),
+    /// Rows at the offsets in the data. Vectors read past the last column, but not past the data.
+    Scattered(&'a [f32], &'a [usize]),
 }
 
 /// Rows times a matrix whose columns are contiguous.

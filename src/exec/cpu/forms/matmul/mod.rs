@@ -1,6 +1,7 @@
 //! The matrix product form.
 
 mod blocks;
+mod by_images;
 mod by_kernel;
 mod find_call;
 mod integer;
@@ -22,6 +23,7 @@ pub(crate) use self::operand::Matrices;
 pub(crate) use self::outputs::ProductOutputs;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
+use crate::exec::cpu::operands::Images;
 use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::{MatMulForm, Space};
@@ -62,6 +64,11 @@ pub(crate) fn run(
     let by_blocks = product.spread.is_some() || one < LARGE || count >= threads::count();
     let floats = Floats::new(product, Matrices::of(job, product, by_blocks)?);
     // Blocks copy a right operand that lies by columns. `gemm` takes twice as long for it as for one that lies by rows.
+    if let Some(images) = floats.w.windows().and_then(Images::of)
+        && by_images::multiply(&floats, &images, !blocks::is_one_block(&floats), &mut results)
+    {
+        return Ok(());
+    }
     if by_blocks || floats.w.strides()[1] != 1 {
         blocks::multiply(&floats, &mut results);
         return Ok(());

@@ -294,6 +294,14 @@ impl<'a> Matrices<'a> {
         !matches!(self.data, MatrixData::Words(_))
     }
 
+    /// The windows of images that the matrices are, if they are.
+    pub fn windows(&self) -> Option<&Windows<'a>> {
+        match &self.data {
+            MatrixData::Windows(windows, _) => Some(windows),
+            _ => None,
+        }
+    }
+
     /// Pointer to matrix `index`, if its elements are words.
     pub(super) fn pointer(&self, index: usize) -> MatrixPointer {
         let start = self.floats().as_ptr().wrapping_offset(self.start(index) as isize);

@@ -27,29 +27,83 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
         let width = wide.min(columns - column);
         let vectors = width.div_ceil(L::LEN);
         let last = width - (vectors - 1) * L::LEN;
-        let (w, whole) = match w {
-            Panels::Packed(w) => ((w.as_ptr().wrapping_add(panel * wide * depth), wide), true),
-            Panels::InPlace(w) => ((w.row(0).wrapping_add(column), w.stride), last == L::LEN),
-        };
         let mut row = 0;
         for at in 0..tiles {
             let height = (rows - row).div_ceil(tiles - at);
-            let to = out.wrapping_add(row * stride + column);
-            let operands = [(x.row(row), x.stride), w];
-            let target = Target { to, stride, more, last };
+            let x = (x.row(row), x.stride);
+            let target = Target { to: out.wrapping_add(row * stride + column), stride, more, last };
+            let size = [height, vectors, depth];
             // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
             unsafe {
-                match (vectors, whole) {
-                    (1, true) => tile_of::<L, 1, true>(height, depth, operands, target),
-                    (1, false) => tile_of::<L, 1, false>(height, depth, operands, target),
-                    (2, true) => tile_of::<L, 2, true>(height, depth, operands, target),
-                    (2, false) => tile_of::<L, 2, false>(height, depth, operands, target),
-                    (_, true) => tile_of::<L, P, true>(height, depth, operands, target),
-                    (_, false) => tile_of::<L, P, false>(height, depth, operands, target),
+                match w {
+                    Panels::Packed(w) => {
+                        let start = w.as_ptr().wrapping_add(panel * wide * depth);
+                        any_tile::<L, P, true, _>(size, x, Stepped { start, step: wide }, target);
+                    }
+                    Panels::InPlace(w) => {
+                        let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
+                        if last == L::LEN {
+                            any_tile::<L, P, true, _>(size, x, rows, target);
+                        } else {
+                            any_tile::<L, P, false, _>(size, x, rows, target);
+                        }
+                    }
+                    Panels::Scattered(data, offsets) => {
+                        let start = data.as_ptr().wrapping_add(column);
+                        let rows = Scattered { start, offsets: offsets.as_ptr() };
+                        any_tile::<L, P, true, _>(size, x, rows, target);
+                    }
                 }
             }
             row += height;
         }
+    }
+}
+
+/// The rows of a panel.
+trait PanelRows: Copy {
+    /// The address of a row, which exists.
+    unsafe fn row(self, k: usize) -> *const f32;
+    /// The rows from row `k` on.
+    fn from(self, k: usize) -> Self;
+}
+
+/// Rows at equal distances.
+#[derive(Clone, Copy)]
+struct Stepped {
+    start: *const f32,
+    step: usize,
+}
+
+impl PanelRows for Stepped {
+    #[inline(always)]
+    unsafe fn row(self, k: usize) -> *const f32 {
+        self.start.wrapping_add(k * self.step)
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { start: self.start.wrapping_add(k * self.step), ..self }
+    }
+}
+
+/// Rows at any distances from the start.
+#[derive(Clone, Copy)]
+struct Scattered {
+    start: *const f32,
+    offsets: *const usize,
+}
+
+impl PanelRows for Scattered {
+    #[inline(always)]
+    unsafe fn row(self, k: usize) -> *const f32 {
+        // SAFETY: the row exists, as the caller promises.
+        self.start.wrapping_add(unsafe { *self.offsets.add(k) })
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { offsets: self.offsets.wrapping_add(k), ..self }
     }
 }
 
@@ -64,28 +118,50 @@ struct Target {
     last: usize,
 }
 
-/// Computes a tile of `height` rows, at most 8, and `P` vectors.
+/// Computes a tile of at most 8 rows and `P` vectors.
 ///
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool>(
+unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
+    [height, vectors, depth]: [usize; 3],
+    x: (*const f32, usize),
+    w: W,
+    target: Target,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match vectors {
+            1 => tile_of::<L, 1, WHOLE, W>(height, depth, x, w, target),
+            2 => tile_of::<L, 2, WHOLE, W>(height, depth, x, w, target),
+            _ => tile_of::<L, P, WHOLE, W>(height, depth, x, w, target),
+        }
+    }
+}
+
+/// As [`any_tile`], of `P` vectors.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
     height: usize,
     depth: usize,
-    operands: [(*const f32, usize); 2],
+    x: (*const f32, usize),
+    w: W,
     target: Target,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
         match height {
-            1 => tile::<L, 1, P, WHOLE>(depth, operands, target),
-            2 => tile::<L, 2, P, WHOLE>(depth, operands, target),
-            3 => tile::<L, 3, P, WHOLE>(depth, operands, target),
-            4 => tile::<L, 4, P, WHOLE>(depth, operands, target),
-            5 => tile::<L, 5, P, WHOLE>(depth, operands, target),
-            6 => tile::<L, 6, P, WHOLE>(depth, operands, target),
-            7 => tile::<L, 7, P, WHOLE>(depth, operands, target),
-            _ => tile::<L, 8, P, WHOLE>(depth, operands, target),
+            1 => tile::<L, 1, P, WHOLE, W>(depth, x, w, target),
+            2 => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
+            3 => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
+            4 => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
+            5 => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
+            6 => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
+            7 => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
+            _ => tile::<L, 8, P, WHOLE, W>(depth, x, w, target),
         }
     }
 }
@@ -96,9 +172,10 @@ unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool>(
 /// # Safety
 /// All elements that are read or written exist.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool>(
+unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: PanelRows>(
     depth: usize,
-    [(x, x_stride), (mut w, w_stride)]: [(*const f32, usize); 2],
+    (x, x_stride): (*const f32, usize),
+    mut w: W,
     Target { to, stride, more, last }: Target,
 ) {
     // SAFETY: as the caller promises.
@@ -109,15 +186,15 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool>(
         let mut sums = [[L::splat(0.0); P]; M];
         let mut k = 0;
         while k + STEPS <= depth {
-            let operands = [(x.add(k), x_stride), (w, w_stride)];
-            sums = add_steps::<L, M, P, STEPS, WHOLE>(sums, operands, last);
-            w = w.wrapping_add(STEPS * w_stride);
+            let x = (x.add(k), x_stride);
+            sums = add_steps::<L, M, P, STEPS, WHOLE, W>(sums, x, w, last);
+            w = w.from(STEPS);
             k += STEPS;
         }
         while k < depth {
-            let operands = [(x.add(k), x_stride), (w, w_stride)];
-            sums = add_steps::<L, M, P, 1, WHOLE>(sums, operands, last);
-            w = w.wrapping_add(w_stride);
+            let x = (x.add(k), x_stride);
+            sums = add_steps::<L, M, P, 1, WHOLE, W>(sums, x, w, last);
+            w = w.from(1);
             k += 1;
         }
         for r in 0..M {
@@ -137,17 +214,26 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool>(
 /// # Safety
 /// All elements that are read exist.
 #[inline(always)]
-unsafe fn add_steps<L: Lanes, const M: usize, const P: usize, const K: usize, const WHOLE: bool>(
+unsafe fn add_steps<
+    L: Lanes,
+    const M: usize,
+    const P: usize,
+    const K: usize,
+    const WHOLE: bool,
+    W: PanelRows,
+>(
     mut sums: [[L; P]; M],
-    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
+    (x, x_stride): (*const f32, usize),
+    w: W,
     last: usize,
 ) -> [[L; P]; M] {
     for k in 0..K {
         // SAFETY: as the caller promises.
         unsafe {
+            let row = w.row(k);
             let mut columns = [L::splat(0.0); P];
             for p in 0..P {
-                let from = w.add(k * w_stride + p * L::LEN);
+                let from = row.add(p * L::LEN);
                 let whole = WHOLE || p + 1 < P;
                 columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
             }
