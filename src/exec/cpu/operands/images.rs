@@ -90,9 +90,8 @@ impl<'w, 'a> Images<'w, 'a> {
             [along, down] => [down, along],
             _ => return None,
         };
-        let counts = |border: usize| {
-            places.iter().filter(|axis| axis.step.coordinates[border] != 0).count()
-        };
+        let counts =
+            |border: usize| places.iter().filter(|axis| axis.step.coordinates[border] != 0).count();
         if (0..BORDERS).any(|border| counts(border) > 1) {
             return None;
         }
@@ -159,13 +158,12 @@ impl<'w, 'a> Images<'w, 'a> {
         (first, rows): (usize, usize),
         block: &mut [f32],
     ) {
+        assert_eq!(block.len(), layout.len);
         let [down, along] = &self.axes;
         let origin = self.windows.origin(index);
-        let border = f32::from_bits(self.windows.border);
-        let data: &[f32] = cast_slice(self.windows.data);
         let step = along.window.step;
         let stride = along.unit * step as i64;
-        // For each phase along rows the elements inside of the border, and the coordinate of the first.
+        // For each phase along rows the elements inside of the border, and the place of the first in memory.
         let inside = along.phases.iter().map(|&phase| {
             let at = |bound: usize| bound.saturating_sub(phase).div_ceil(step).min(layout.pitch);
             let range = at(along.inside.start)..at(along.inside.end);
@@ -173,23 +171,121 @@ impl<'w, 'a> Images<'w, 'a> {
             (range, from)
         });
         let inside: SmallVec<[(Range<usize>, i64); 4]> = inside.collect();
-        for (channel, out) in self.channels.iter().zip(block.chunks_exact_mut(layout.channel)) {
-            let parts = out.chunks_exact_mut(layout.phase * along.phases.len());
-            for (&phase, out) in down.phases.iter().zip(parts) {
-                for row in 0..down.len(rows) {
-                    let y = (first + row) * down.window.step + phase;
-                    let line = origin + channel + y as i64 * down.unit;
-                    for (at, (range, from)) in inside.iter().enumerate() {
-                        let out = &mut out[at * layout.phase + row * layout.pitch..][..layout.pitch];
-                        if !down.inside.contains(&y) || range.is_empty() {
-                            out.fill(border);
-                            continue;
-                        }
-                        out[..range.start].fill(border);
-                        out[range.end..].fill(border);
-                        copy(data, (line + from, stride), &mut out[range.clone()]);
-                    }
-                }
+        let lines = down.phases.iter().enumerate().flat_map(|(at, &phase)| {
+            (0..down.len(rows)).map(move |row| (at, row, (first + row) * down.window.step + phase))
+        });
+        let (data, border) = (cast_slice(self.windows.data), f32::from_bits(self.windows.border));
+        let mut parts: SmallVec<[LinePart; 64]> = SmallVec::new();
+        for (phase, row, y) in lines {
+            for (at, (range, from)) in inside.iter().enumerate() {
+                let to = (phase * along.phases.len() + at) * layout.phase + row * layout.pitch;
+                let is_inside = down.inside.contains(&y) && !range.is_empty();
+                let inside = if is_inside { range.clone() } else { 0..0 };
+                let from = origin + y as i64 * down.unit + from;
+                parts.push(LinePart { to, inside, from });
+            }
+        }
+        // In ascending order: a copy of a fixed size writes beyond its part.
+        parts.sort_unstable_by_key(|part| part.to);
+        let lines = Lines { parts: &parts, pitch: layout.pitch, data, stride, border };
+        for (at, &channel) in self.channels.iter().enumerate() {
+            let out = &mut block[at * layout.channel..];
+            match stride {
+                1 => lay_lines::<1>(&lines, channel, out),
+                2 => lay_lines::<2>(&lines, channel, out),
+                _ => lay_lines::<0>(&lines, channel, out),
+            }
+        }
+    }
+}
+
+/// Elements of a copy of a fixed size.
+const CHUNK: usize = 16;
+
+/// The part of a line that goes to a phase.
+struct LinePart {
+    to: usize,
+    /// The elements inside of the border, and the place of the first in memory.
+    inside: Range<usize>,
+    from: i64,
+}
+
+/// The lines of a block of a channel.
+struct Lines<'l> {
+    parts: &'l [LinePart],
+    pitch: usize,
+    data: &'l [f32],
+    /// The distance between neighbouring elements in memory.
+    stride: i64,
+    border: f32,
+}
+
+/// Lays out the lines of a channel, whose elements lie `S` apart, or any distance where `S` is 0. `block` has a chunk of
+/// room behind the channel.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn lay_lines<const S: usize>(lines: &Lines<'_>, channel: i64, block: &mut [f32]) {
+    let &Lines { parts, pitch, data, stride, border } = lines;
+    for LinePart { to, inside, from } in parts {
+        let out = &mut block[*to..];
+        // What is written beyond a part is overwritten by the next part, or lies behind the channel.
+        for at in (0..inside.start).step_by(CHUNK) {
+            put(out, at, [border; CHUNK]);
+        }
+        let first = from + channel;
+        for at in (0..inside.len()).step_by(CHUNK) {
+            let start = (first + at as i64 * stride) as usize;
+            let picked = match S {
+                1 => chunk::<CHUNK>(data, start).copied(),
+                2 => chunk::<{ 2 * CHUNK }>(data, start).map(halved),
+                _ => None,
+            };
+            if let Some(picked) = picked {
+                put(out, inside.start + at, picked);
+                continue;
+            }
+            for i in at..inside.len().min(at + CHUNK) {
+                out[inside.start + i] = data[(first + i as i64 * stride) as usize];
+            }
+        }
+        for at in (inside.end..pitch).step_by(CHUNK) {
+            put(out, at, [border; CHUNK]);
+        }
+    }
+}
+
+/// The `N` elements from `at` on, if there are as many.
+#[inline(always)]
+fn chunk<const N: usize>(data: &[f32], at: usize) -> Option<&[f32; N]> {
+    data.get(at..)?.first_chunk()
+}
+
+/// Sets the elements from `at` on, all of which exist.
+#[inline(always)]
+fn put(out: &mut [f32], at: usize, elements: [f32; CHUNK]) {
+    *out[at..].first_chunk_mut().expect("a block has room behind its last channel") = elements;
+}
+
+/// Every second element.
+#[inline(always)]
+fn halved(elements: &[f32; 2 * CHUNK]) -> [f32; CHUNK] {
+    std::array::from_fn(|i| elements[2 * i])
+}
+
+/// Copies the first `width` elements of rows that lie `pitch` apart, one row after the other.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+pub(crate) fn copy_rows(rows: &[f32], pitch: usize, width: usize, out: &mut [f32]) {
+    let count = out.len() / width.max(1);
+    for row in 0..count {
+        let (from, to) = (row * pitch, row * width);
+        for at in (0..width).step_by(CHUNK) {
+            // What is written beyond a row is overwritten by the next.
+            let target = out[to + at..].first_chunk_mut::<CHUNK>();
+            if let (Some(rows), Some(out)) = (chunk(rows, from + at), target) {
+                *out = *rows;
+                continue;
+            }
+            for i in at..width.min(at + CHUNK) {
+                out[to + i] = rows[from + i];
             }
         }
     }
@@ -220,9 +316,8 @@ fn image_axis(
         let by = axis.step.coordinates[border] / step;
         if by > 0 {
             let first = windows.origin.coordinates[border];
-            let from = |bound: i64| {
-                usize::try_from((bound - first + by - 1).div_euclid(by)).unwrap_or(0)
-            };
+            let from =
+                |bound: i64| usize::try_from((bound - first + by - 1).div_euclid(by)).unwrap_or(0);
             let end = from(windows.inside[border]);
             inside = inside.start.max(from(0))..inside.end.min(end);
         }
@@ -249,39 +344,14 @@ fn window(places: &Axis, elements: &Axis) -> Option<Window> {
         .into_iter()
         .all(|(place, element)| place * dilation == element * step && place % step == 0);
     // The elements of windows that hardly overlap are rows of a matrix.
-    let is_window = dilation < step * places.dim as i64 && step <= 2 * (elements.dim as i64 * dilation);
+    let is_window =
+        dilation < step * places.dim as i64 && step <= 2 * (elements.dim as i64 * dilation);
     let [size, step, dilation] = [elements.dim, step as usize, dilation as usize];
     (in_proportion && is_window).then_some(Window { size, step, dilation })
 }
 
 fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Copies elements that lie `stride` apart, the first at `first`.
-fn copy(data: &[f32], (first, stride): (i64, i64), out: &mut [f32]) {
-    let first = first as usize;
-    match stride {
-        1 => out.copy_from_slice(&data[first..first + out.len()]),
-        2 => copy_half(&data[first..first + 2 * out.len() - 1], out),
-        _ => {
-            for (i, out) in out.iter_mut().enumerate() {
-                *out = data[(first as i64 + i as i64 * stride) as usize];
-            }
-        }
-    }
-}
-
-/// Copies every second element, the first and the last among them.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn copy_half(data: &[f32], out: &mut [f32]) {
-    let pairs = data.as_chunks::<2>().0;
-    for (out, pair) in out.iter_mut().zip(pairs) {
-        *out = pair[0];
-    }
-    if let (Some(out), Some(&last)) = (out.last_mut(), data.last()) {
-        *out = last;
-    }
 }
 
 /// Checks the elements of all windows in blocks of some rows.
@@ -291,18 +361,25 @@ pub(super) fn check(
     [count, deep, height, width]: [usize; 4],
     element: impl Fn(usize, usize, usize) -> u32,
 ) {
-    let images = Images::of(windows).expect("images");
+    let Some(images) = Images::of(windows) else {
+        assert!(height == 1 || width == 1, "a window moves along both axes");
+        return;
+    };
     let [rows, columns] = images.counts();
     assert_eq!(rows * columns, height * width);
     for per in [1, 2, rows] {
         let layout = images.layout(per);
         assert_eq!(layout.offsets.len(), deep);
-        for (index, first) in (0..count).flat_map(|index| (0..rows).step_by(per).map(move |row| (index, row))) {
+        for (index, first) in
+            (0..count).flat_map(|index| (0..rows).step_by(per).map(move |row| (index, row)))
+        {
             let mut block = vec![f32::NAN; layout.len];
             let own = per.min(rows - first);
             images.lay_out(index, &layout, (first, own), &mut block);
             for (k, offset) in layout.offsets.iter().enumerate() {
-                for (row, column) in (0..own).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+                for (row, column) in
+                    (0..own).flat_map(|row| (0..columns).map(move |column| (row, column)))
+                {
                     let got = block[offset + row * layout.pitch + column].to_bits();
                     let want = element(index, k, (first + row) * columns + column);
                     assert_eq!(got, want, "{per} {index} {k} {first} {row} {column}");

@@ -9,7 +9,7 @@ pub(crate) mod prefetch;
 mod strided;
 mod windows;
 
-pub(crate) use images::{BlockLayout, Images};
+pub(crate) use images::{BlockLayout, Images, copy_rows};
 pub(crate) use input::BoundInput;
 pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};
 pub(crate) use panels::PanelPieces;

@@ -137,11 +137,13 @@ impl<'a> Windows<'a> {
         let mut done = 0;
         while done < columns.len() {
             let (first, column) = (done / panel, done % panel);
-            let (place, len) = next.next_at_most(PIECE.min(panel - column).min(columns.len() - done));
+            let (place, len) =
+                next.next_at_most(PIECE.min(panel - column).min(columns.len() - done));
             pieces.push(Piece { place, to: first * panel * rows.len() + column, len });
             done += len;
         }
-        let step = self.columns.first().map_or(Place { at: 1, ..Place::default() }, |axis| axis.step);
+        let step =
+            self.columns.first().map_or(Place { at: 1, ..Place::default() }, |axis| axis.step);
         let copy = PieceCopy {
             data: self.data,
             border: self.border,
@@ -298,11 +300,15 @@ mod tests {
     use crate::exec::cpu::operands::images;
 
     /// Checks all panels of windows of `size` over images with a border of `pad`, against elements one by one.
-    fn check([count, channels, height, width]: [usize; 4], [size, step, dilation]: [usize; 3], pad: usize) {
-        let data: Vec<u32> = (0..(count * channels * height * width) as u32).map(|i| i + 1).collect();
+    fn check(
+        [count, channels, height, width]: [usize; 4],
+        [size, step, dilation]: [usize; 3],
+        pad: usize,
+    ) {
+        let data: Vec<u32> =
+            (0..(count * channels * height * width) as u32).map(|i| i + 1).collect();
         let reach = (size - 1) * dilation + 1;
-        let [rows, columns] =
-            [height, width].map(|len| (len + 2 * pad - reach) / step + 1);
+        let [rows, columns] = [height, width].map(|len| (len + 2 * pad - reach) / step + 1);
         let dims = [count, channels, size, size, rows, columns];
         let [h, w] = [height as i64, width as i64];
         let [s, d, border] = [step as i64, dilation as i64, pad as i64];
@@ -330,7 +336,9 @@ mod tests {
         let (deep, wide) = (channels * size * size, rows * columns);
         images::check(&windows, [count, deep, rows, columns], element);
         for panel in [16, 48] {
-            for (rows, columns) in [(0..deep, 0..wide), (deep / 2..deep, wide / 3..wide), (0..1, wide - 1..wide)] {
+            for (rows, columns) in
+                [(0..deep, 0..wide), (deep / 2..deep, wide / 3..wide), (0..1, wide - 1..wide)]
+            {
                 for index in 0..count {
                     let mut out = vec![0; columns.len().next_multiple_of(panel) * rows.len()];
                     windows.pack(index, [&rows, &columns], panel, &mut out);
@@ -350,9 +358,16 @@ mod tests {
     fn windows_of_any_size_step_dilation_and_border_are_packed() {
         let images = [[1, 1, 1, 1], [2, 3, 5, 7], [1, 2, 9, 20], [1, 1, 3, 40], [2, 1, 20, 3]];
         for image @ [_, _, height, width] in images {
-            for (size, step, dilation) in
-                [(1, 1, 1), (1, 2, 1), (2, 1, 1), (3, 1, 1), (3, 2, 1), (3, 1, 2), (2, 3, 1), (5, 2, 1)]
-            {
+            for (size, step, dilation) in [
+                (1, 1, 1),
+                (1, 2, 1),
+                (2, 1, 1),
+                (3, 1, 1),
+                (3, 2, 1),
+                (3, 1, 2),
+                (2, 3, 1),
+                (5, 2, 1),
+            ] {
                 for pad in [0, 1, 2, 3] {
                     let reach = (size - 1) * dilation + 1;
                     if height.min(width) + 2 * pad >= reach {

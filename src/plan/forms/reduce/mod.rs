@@ -14,7 +14,7 @@ use crate::cost::Work;
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
-use crate::plan::step_parts::{Space, StepOperand, StepParts};
+use crate::plan::step_parts::{Space, StepParts};
 
 /// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
 /// results is split until it has as many. More of them have less to add each, and leave more partial results.
@@ -122,8 +122,8 @@ impl KernelForm for ReduceForm {
     }
 
     /// Elements of images are read in rows.
-    fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
-        if self.sliding.is_some() { 0.0 } else { gathers(operands) }
+    fn host_gathers(&self, parts: &StepParts<'_>) -> f64 {
+        if self.sliding.is_some() { 0.0 } else { gathers(parts.operands) }
     }
 
     fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {

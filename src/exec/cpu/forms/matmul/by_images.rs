@@ -7,7 +7,7 @@ use super::kernel::Kernel;
 use super::kernel_operands::{PanelProduct, Panels, Rows};
 use super::operand::Floats;
 use super::outputs::ProductOutputs;
-use crate::exec::cpu::operands::{BlockLayout, Images, for_each};
+use crate::exec::cpu::operands::{BlockLayout, Images, copy_rows, for_each};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
@@ -54,10 +54,12 @@ pub(super) fn multiply(
     let layout = images.layout(rows);
     let work = Convolution { floats, images, layout, results };
     let [height, _] = images.counts();
-    let pieces = |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
+    let pieces =
+        |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
     let blocks = (0..floats.count).flat_map(|index| {
         pieces(height, rows).flat_map(move |rows| {
-            let block = move |filters| ImageBlock { index, first: rows.start, rows: rows.len(), filters };
+            let block =
+                move |filters| ImageBlock { index, first: rows.start, rows: rows.len(), filters };
             pieces(m, filters).map(block)
         })
     });
@@ -163,15 +165,13 @@ impl<'w, 'c, 'a> ImageWorker<'w, 'c, 'a> {
             }
         }
         for filter in filters.clone() {
-            let to = results.sum(start(filter));
             if !direct {
                 let own = &self.sums[(filter - filters.start) * places..][..places];
-                for (row, line) in own.chunks(layout.pitch).enumerate() {
-                    // SAFETY: the results have all rows of the filter, and they belong to this block alone.
-                    unsafe {
-                        to.add(row * width).copy_from_nonoverlapping(line.as_ptr(), width);
-                    }
-                }
+                // SAFETY: the results have all rows of the filter, and they belong to this block alone.
+                let to = unsafe {
+                    std::slice::from_raw_parts_mut(results.sum(start(filter)), rows * width)
+                };
+                copy_rows(own, layout.pitch, width, to);
             }
             // SAFETY: blocks are disjoint, nobody else has the results, and this thread has just written these sums.
             unsafe { results.finish(&mut self.machine, start(filter), rows * width) };

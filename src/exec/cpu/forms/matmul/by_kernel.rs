@@ -117,7 +117,9 @@ unsafe fn in_place(
     let w = rows_of(w, *index, [&(0..*k), columns], &mut copies.w);
     let size = [rows.len(), columns.len(), *k];
     // SAFETY: as the caller promises.
-    unsafe { kernel.panels(&PanelProduct { size, x, w: Panels::InPlace(w) }, start, stride, false) };
+    unsafe {
+        kernel.panels(&PanelProduct { size, x, w: Panels::InPlace(w) }, start, stride, false)
+    };
 }
 
 /// Computes dot products of rows and columns where they lie.

@@ -63,12 +63,12 @@ pub(crate) fn run(
     let count: usize = product.batch.iter().product();
     let by_blocks = product.spread.is_some() || one < LARGE || count >= threads::count();
     let floats = Floats::new(product, Matrices::of(job, product, by_blocks)?);
-    // Blocks copy a right operand that lies by columns. `gemm` takes twice as long for it as for one that lies by rows.
     if let Some(images) = floats.w.windows().and_then(Images::of)
         && by_images::multiply(&floats, &images, !blocks::is_one_block(&floats), &mut results)
     {
         return Ok(());
     }
+    // `gemm` takes twice as long for a right operand that lies by columns as for one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {
         blocks::multiply(&floats, &mut results);
         return Ok(());

@@ -263,7 +263,8 @@ pub(super) unsafe fn dots<L: Lanes>(
     const WIDE: usize = 4;
     for column in (0..columns).step_by(WIDE) {
         for row in (0..rows).step_by(FEW) {
-            let target = Target { to: out.wrapping_add(row * stride + column), stride, more, last: 1 };
+            let target =
+                Target { to: out.wrapping_add(row * stride + column), stride, more, last: 1 };
             let operands = [(x.row(row), x.stride), (w.row(column), w.stride)];
             // SAFETY: all elements of the tile exist, as the caller of `dots` promises.
             unsafe {
