@@ -12,5 +12,5 @@ mod windows;
 pub(crate) use images::{BlockLayout, Images, copy_rows};
 pub(crate) use input::BoundInput;
 pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};
-pub(crate) use panels::PanelPieces;
+pub(crate) use panels::{PanelPieces, fill_by_squares};
 pub(crate) use windows::Windows;

@@ -71,7 +71,9 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
         return [m, n];
     }
     let rows = (0..8).map(|half| m.div_ceil(1 << half).next_multiple_of(8).min(m));
-    let columns = (5..10).map(|power| 1 << power).filter(|&columns| columns < n).chain([n]);
+    // Whole panels.
+    let panel = Kernel::native().columns;
+    let columns = (0..5).map(|power| panel << power).filter(|&columns| columns < n).chain([n]);
     let pairs = rows.flat_map(|rows| columns.clone().map(move |columns| [rows, columns]));
     let time = |&[rows, columns]: &[usize; 2]| {
         let blocks = m.div_ceil(rows) * n.div_ceil(columns) * count;

@@ -68,6 +68,7 @@ pub(super) unsafe fn multiply(
     // SAFETY: as the caller promises.
     unsafe {
         match block.rows.len() {
+            _ if floats.panels.is_some() => by_kept_panels(kernel, floats, block, sums, copies),
             1 if copied || column == 1 => by_row(floats, block, sums, copies),
             _ if column != 1 && has_columns(&floats.w) => {
                 by_dots(kernel, floats, block, sums, copies);
@@ -77,6 +78,34 @@ pub(super) unsafe fn multiply(
             }
             ..=FEW if !copied => by_strips(kernel, floats, block, sums, copies),
             _ => by_panels(kernel, floats, block, sums, copies),
+        }
+    }
+}
+
+/// Multiplies panels that an earlier run packed. The block begins with a panel.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_kept_panels(
+    kernel: &Kernel,
+    Floats { size: [.., k], x, panels, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    Sums { start, stride }: Sums,
+    copies: &mut Copies,
+) {
+    let pitch = kernel.columns * k;
+    assert_eq!(columns.start % kernel.columns, 0, "blocks are whole panels");
+    let data = &panels.unwrap_or_default()[columns.start / kernel.columns * pitch..];
+    for depth in steps(*k, k.div_ceil(k.div_ceil(PANEL / kernel.columns))) {
+        let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
+        let data = &data[depth.start * kernel.columns..];
+        for row in (0..rows.len()).step_by(HIGH) {
+            let size = [HIGH.min(rows.len() - row), columns.len(), depth.len()];
+            let x = Rows { data: &x.data[row * x.stride..], ..x };
+            let product = PanelProduct { size, x, w: Panels::Packed { data, pitch } };
+            let start = start.wrapping_add(row * stride);
+            // SAFETY: as the caller promises. The first step writes all sums.
+            unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
         }
     }
 }
@@ -190,7 +219,11 @@ unsafe fn by_panels(
                 let size = [HIGH.min(rows.len() - row), some.len(), depth.len()];
                 let x = Rows { data: &x.data[row * x.stride..], ..x };
                 let start = start.wrapping_add(row * stride + left - columns.start);
-                let product = PanelProduct { size, x, w: Panels::Packed(panels) };
+                let product = PanelProduct {
+                    size,
+                    x,
+                    w: Panels::Packed { data: panels, pitch: kernel.columns * depth.len() },
+                };
                 // SAFETY: as the caller promises. The first step writes all sums.
                 unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
             }

@@ -49,7 +49,10 @@ impl Kernel {
         let [rows, columns, depth] = product.size;
         product.x.check(rows, depth);
         match product.w {
-            Panels::Packed(w) => assert!(w.len() >= columns.next_multiple_of(self.columns) * depth),
+            Panels::Packed { data, pitch } => {
+                let panels = columns.div_ceil(self.columns);
+                assert!(panels == 0 || (panels - 1) * pitch + self.columns * depth <= data.len());
+            }
             Panels::InPlace(w) => w.check(depth, columns),
             Panels::Scattered(data, offsets) => {
                 let last = offsets[..depth].iter().max().copied().unwrap_or(0);
@@ -200,7 +203,8 @@ mod tests {
             let at = |k, column| w[column / wide * wide * depth + k * wide + column % wide];
             for more in [false, true] {
                 let mut out = vec![1.0; rows * (columns + gap)];
-                let product = PanelProduct { size, x, w: Panels::Packed(&w) };
+                let product =
+                    PanelProduct { size, x, w: Panels::Packed { data: &w, pitch: wide * depth } };
                 // SAFETY: `out` has all rows.
                 unsafe { kernel.panels(&product, out.as_mut_ptr(), columns + gap, more) };
                 compare(size, (x, at), (&out, gap), more);

@@ -30,9 +30,9 @@ pub(super) struct PanelProduct<'a> {
 /// The right operand of a product in panels of the kernel's columns.
 #[derive(Clone, Copy)]
 pub(super) enum Panels<'a> {
-    /// One panel after the other, each a small matrix in row-major order. The last may have any elements beyond the last
+    /// Panels at equal distances, each a small matrix in row-major order. The last may have any elements beyond the last
     /// column.
-    Packed(&'a [f32]),
+    Packed { data: &'a [f32], pitch: usize },
     /// The rows of a matrix, where they lie.
     InPlace(Rows<'a>),
     /// Rows at the offsets in the data. Vectors read past the last column, but not past the data.
@@ -54,4 +54,54 @@ pub(super) struct StripProduct<'a> {
     pub size: [usize; 3],
     pub x: Rows<'a>,
     pub w: Rows<'a>,
+}
+
+/// The rows of a panel, by address.
+pub(super) trait PanelRows: Copy {
+    /// The address of a row.
+    ///
+    /// # Safety
+    /// The row exists.
+    unsafe fn row(self, k: usize) -> *const f32;
+    /// The rows from row `k` on.
+    fn from(self, k: usize) -> Self;
+}
+
+/// Rows at equal distances.
+#[derive(Clone, Copy)]
+pub(super) struct Stepped {
+    pub start: *const f32,
+    pub step: usize,
+}
+
+impl PanelRows for Stepped {
+    #[inline(always)]
+    unsafe fn row(self, k: usize) -> *const f32 {
+        self.start.wrapping_add(k * self.step)
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { start: self.start.wrapping_add(k * self.step), ..self }
+    }
+}
+
+/// Rows at any distances from the start.
+#[derive(Clone, Copy)]
+pub(super) struct Scattered {
+    pub start: *const f32,
+    pub offsets: *const usize,
+}
+
+impl PanelRows for Scattered {
+    #[inline(always)]
+    unsafe fn row(self, k: usize) -> *const f32 {
+        // SAFETY: the row exists, as the caller promises.
+        self.start.wrapping_add(unsafe { *self.offsets.add(k) })
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { offsets: self.offsets.wrapping_add(k), ..self }
+    }
 }

@@ -4,6 +4,7 @@ mod blocks;
 mod by_images;
 mod by_kernel;
 mod find_call;
+mod images;
 mod integer;
 mod kernel;
 mod kernel_operands;

@@ -9,16 +9,23 @@ use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
 use super::MatrixPointer;
+use super::images;
+use super::kernel::Kernel;
 use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::row::fill;
-use crate::exec::cpu::operands::{BoundInput, PanelPieces, Windows, for_each, parts, split};
+use crate::exec::cpu::operands::{
+    BoundInput, PanelPieces, Windows, fill_by_squares, for_each, parts, split,
+};
 use crate::exec::cpu::tape::{Machine, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::{ArrangedCopy, HostBuffer};
 use crate::expr::{ExprNode, Ref};
-use crate::plan::{Bordered, MatMulForm, OperandSource, Space, Spread};
+use crate::plan::{MatMulForm, OperandSource, Space, Spread};
+
+/// Fewest elements of a right operand whose panels are kept.
+const SMALLEST: usize = 16 << 10;
 
 /// The operands of a product of `f32`.
 pub(super) struct Floats<'a> {
@@ -28,6 +35,8 @@ pub(super) struct Floats<'a> {
     pub count: usize,
     pub x: Matrices<'a>,
     pub w: Matrices<'a>,
+    /// All panels of the only right operand, which were packed by an earlier run.
+    pub panels: Option<&'a [f32]>,
 }
 
 impl<'a> Floats<'a> {
@@ -44,7 +53,8 @@ impl<'a> Floats<'a> {
         }
         let size @ [m, n, k] = [m, product.n, product.k];
         assert!(x.lies_in_memory(count, [m, k]) && w.lies_in_memory(count, [k, n]));
-        Self { size, count, x, w }
+        let panels = if count == 1 { w.kept_panels([k, n]) } else { None };
+        Self { size, count, x, w, panels }
     }
 }
 
@@ -52,6 +62,8 @@ impl<'a> Floats<'a> {
 pub(crate) struct Matrices<'a> {
     data: MatrixData<'a>,
     view: View,
+    /// The place of a copy beside the data, if these are a value.
+    arranged: Option<&'a ArrangedCopy>,
 }
 
 /// Elements as they are stored.
@@ -110,7 +122,8 @@ impl<'a> Matrices<'a> {
                     DType::F16 | DType::Bool => None,
                 };
                 if let Some(data) = data {
-                    return Ok(Self { data, view: operand.view.clone() });
+                    let arranged = Some(buffer.arranged());
+                    return Ok(Self { data, view: operand.view.clone(), arranged });
                 }
             }
         }
@@ -127,11 +140,11 @@ impl<'a> Matrices<'a> {
     ) -> Result<Self, DeviceError> {
         let batch = &product.batch;
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
-        let images = if by_blocks { Self::of_images(job, product, spread) } else { None };
+        let images = if by_blocks { images::windows(job, product, spread) } else { None };
         let mut windows = match images {
             Some(windows) => {
                 let data = MatrixData::Windows(windows, dims.iter().product());
-                Self { data, view: View::contiguous(&dims[..].into()) }
+                Self { data, view: View::contiguous(&dims[..].into()), arranged: None }
             }
             None => {
                 let computed = Self::computed(job, Space::W, product.w, &dims, batch.len());
@@ -145,27 +158,6 @@ impl<'a> Matrices<'a> {
         view.dims.extend([product.k, product.n]);
         view.strides.extend([product.n as i64, 1]);
         Ok(windows)
-    }
-
-    /// The windows of images of `f32` in memory, if the right operand is no more than that.
-    fn of_images(job: &Job<'a>, product: &MatMulForm, spread: &Spread) -> Option<Windows<'a>> {
-        let (step, operands) = (job.step, &job.step.operands);
-        let Bordered { element, border, inside } =
-            Bordered::of(&step.expr, &step.scalars, product.w);
-        let ExprNode::Load(at) = step.expr.node(element) else { return None };
-        let border = match border.map(|border| step.expr.node(border)) {
-            Some(ExprNode::Scalar(at)) => step.scalars[usize::from(at)].lane_bits(),
-            Some(_) => return None,
-            None => 0,
-        };
-        let operand = &operands[usize::from(at)];
-        let OperandSource::Value(value) = operand.source else { return None };
-        let words = job.values[value.index()].as_deref()?.words();
-        let counters: SmallVec<[_; 2]> =
-            inside.into_iter().map(|(at, range)| (&operands[at].view, range)).collect();
-        let is_float = operand.dtype == DType::F32;
-        let axes = [product.batch.len(), spread.n.len()];
-        is_float.then(|| Windows::new((words, border), &operand.view, &counters, axes)).flatten()
     }
 
     /// Returns the values of the prologue over the space of `dims`. Along those of the `free` first axes on which no
@@ -197,7 +189,7 @@ impl<'a> Matrices<'a> {
             }
         }
         let data = MatrixData::Computed(ComputedMatrices { tape, inputs, len: shape.elements() });
-        Self { data, view: View { dims, ..view } }
+        Self { data, view: View { dims, ..view }, arranged: None }
     }
 
     /// Stores the elements, if they are computed.
@@ -308,6 +300,19 @@ impl<'a> Matrices<'a> {
         MatrixPointer { start, strides: self.strides() }
     }
 
+    /// The panels of the only matrix, of `k` by `n` words, if the same data were read before. They are kept beside the data.
+    fn kept_panels(&self, [k, n]: [usize; 2]) -> Option<&'a [f32]> {
+        let arranged = self.arranged.filter(|_| !self.is_only_copied() && k * n >= SMALLEST)?;
+        let columns = Kernel::native().columns;
+        let [row, column] = self.strides().map(|stride| stride as i64);
+        let key = [self.start(0), row, column, k as i64, n as i64, columns as i64];
+        arranged.get(key, n.next_multiple_of(columns) * k, || {
+            let (mut panels, mut copy) = (Vec::new(), Vec::new());
+            self.pack(0, [&(0..k), &(0..n)], columns, (&mut panels, &mut copy));
+            panels
+        })
+    }
+
     /// Copies the elements at `rows` and `columns` of matrix `index` to panels of so many columns, of which the last may
     /// have any elements beyond the last column. `copy` is memory for what cannot be copied at once.
     pub fn pack(
@@ -382,23 +387,6 @@ impl<'a> Matrices<'a> {
             }
             MatrixData::Words(words) => {
                 fill_by_squares(out, width, |r, c| f32::from_bits(words[at(r, c)]));
-            }
-        }
-    }
-}
-
-/// Fills `out`, of rows of `width`, in squares. Memory may run along either index: the neighbours fetched with an
-/// element are used before they leave the cache.
-#[inline(always)]
-fn fill_by_squares(out: &mut [f32], width: usize, element: impl Fn(usize, usize) -> f32) {
-    const SIDE: usize = 16;
-    for (band, out) in out.chunks_mut(SIDE * width).enumerate() {
-        for left in (0..width).step_by(SIDE) {
-            for (r, out) in out.chunks_mut(width).enumerate() {
-                let right = width.min(left + SIDE);
-                for (c, out) in (left..right).zip(&mut out[left..right]) {
-                    *out = element(band * SIDE + r, c);
-                }
             }
         }
     }

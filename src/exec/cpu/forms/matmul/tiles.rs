@@ -2,7 +2,9 @@
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
-use super::kernel_operands::{DotProducts, PanelProduct, Panels, StripProduct};
+use super::kernel_operands::{
+    DotProducts, PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct,
+};
 use super::lanes::Lanes;
 
 /// Products of each sum that a loop adds at a time.
@@ -36,8 +38,8 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
             // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
             unsafe {
                 match w {
-                    Panels::Packed(w) => {
-                        let start = w.as_ptr().wrapping_add(panel * wide * depth);
+                    Panels::Packed { data, pitch } => {
+                        let start = data.as_ptr().wrapping_add(panel * pitch);
                         any_tile::<L, P, true, _>(size, x, Stepped { start, step: wide }, target);
                     }
                     Panels::InPlace(w) => {
@@ -57,53 +59,6 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
             }
             row += height;
         }
-    }
-}
-
-/// The rows of a panel.
-trait PanelRows: Copy {
-    /// The address of a row, which exists.
-    unsafe fn row(self, k: usize) -> *const f32;
-    /// The rows from row `k` on.
-    fn from(self, k: usize) -> Self;
-}
-
-/// Rows at equal distances.
-#[derive(Clone, Copy)]
-struct Stepped {
-    start: *const f32,
-    step: usize,
-}
-
-impl PanelRows for Stepped {
-    #[inline(always)]
-    unsafe fn row(self, k: usize) -> *const f32 {
-        self.start.wrapping_add(k * self.step)
-    }
-
-    #[inline(always)]
-    fn from(self, k: usize) -> Self {
-        Self { start: self.start.wrapping_add(k * self.step), ..self }
-    }
-}
-
-/// Rows at any distances from the start.
-#[derive(Clone, Copy)]
-struct Scattered {
-    start: *const f32,
-    offsets: *const usize,
-}
-
-impl PanelRows for Scattered {
-    #[inline(always)]
-    unsafe fn row(self, k: usize) -> *const f32 {
-        // SAFETY: the row exists, as the caller promises.
-        self.start.wrapping_add(unsafe { *self.offsets.add(k) })
-    }
-
-    #[inline(always)]
-    fn from(self, k: usize) -> Self {
-        Self { offsets: self.offsets.wrapping_add(k), ..self }
     }
 }
 
