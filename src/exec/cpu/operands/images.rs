@@ -227,7 +227,7 @@ fn lay_lines<const S: usize>(lines: &Lines<'_>, channel: i64, block: &mut [f32])
     let &Lines { parts, pitch, data, stride, border } = lines;
     for LinePart { to, inside, from } in parts {
         let out = &mut block[*to..];
-        // What is written beyond a part is overwritten by the next part, or lies behind the channel.
+        // Elements written beyond a part are overwritten by the next part, or lie behind the channel.
         for at in (0..inside.start).step_by(CHUNK) {
             put(out, at, [border; CHUNK]);
         }
@@ -278,7 +278,7 @@ pub(crate) fn copy_rows(rows: &[f32], pitch: usize, width: usize, out: &mut [f32
     for row in 0..count {
         let (from, to) = (row * pitch, row * width);
         for at in (0..width).step_by(CHUNK) {
-            // What is written beyond a row is overwritten by the next.
+            // Elements written beyond a row are overwritten by the next.
             let target = out[to + at..].first_chunk_mut::<CHUNK>();
             if let (Some(rows), Some(out)) = (chunk(rows, from + at), target) {
                 *out = *rows;

@@ -118,8 +118,8 @@ impl<'a> Windows<'a> {
         runs(&self.batch, self.origin, index).here().0.at
     }
 
-    /// Copies the elements at `rows` and `columns` of matrix `index` of the batch to panels of so many columns, of which
-    /// the last may have any elements beyond the last column.
+    /// Copies the elements at `rows` and `columns` of matrix `index` of the batch to panels of so many columns. The
+    /// last panel may have any elements beyond the last column.
     pub fn pack(
         &self,
         index: usize,
