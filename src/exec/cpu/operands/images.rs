@@ -284,8 +284,9 @@ pub(crate) fn copy_rows(rows: &[f32], pitch: usize, width: usize, out: &mut [f32
                 *out = *rows;
                 continue;
             }
-            for i in at..width.min(at + CHUNK) {
-                out[to + i] = rows[from + i];
+            let rest = at..width.min(at + CHUNK);
+            for (out, row) in out[to..][rest.clone()].iter_mut().zip(&rows[from..][rest]) {
+                *out = *row;
             }
         }
     }

@@ -147,7 +147,7 @@ unsafe fn in_place(
     let size = [rows.len(), columns.len(), *k];
     // SAFETY: as the caller promises.
     unsafe {
-        kernel.panels(&PanelProduct { size, x, w: Panels::InPlace(w) }, start, stride, false)
+        kernel.panels(&PanelProduct { size, x, w: Panels::InPlace(w) }, start, stride, false);
     };
 }
 

@@ -71,7 +71,7 @@ enum MatrixData<'a> {
     Words(Cow<'a, [u32]>),
     Halves(&'a [f16]),
     /// Elements of images, of which there are so many in all windows together.
-    Windows(Windows<'a>, usize),
+    Windows(Box<Windows<'a>>, usize),
     /// Elements that are not stored, but computed when they are copied.
     Computed(ComputedMatrices<'a>),
 }
@@ -143,7 +143,7 @@ impl<'a> Matrices<'a> {
         let images = if by_blocks { images::windows(job, product, spread) } else { None };
         let mut windows = match images {
             Some(windows) => {
-                let data = MatrixData::Windows(windows, dims.iter().product());
+                let data = MatrixData::Windows(Box::new(windows), dims.iter().product());
                 Self { data, view: View::contiguous(&dims[..].into()), arranged: None }
             }
             None => {
