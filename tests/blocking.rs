@@ -189,9 +189,9 @@ const METHODS: [&str; 9] = [
     "batch/read.rs",
     "batch/resident/mod.rs",
     "batch/run.rs",
-    "device/builder.rs",
     "device/calibration.rs",
     "device/mod.rs",
+    "device/open.rs",
 ];
 
 #[test]

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::arranged::ArrangedCopy;
 use super::memory;
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
@@ -15,6 +16,7 @@ pub(crate) struct HostBuffer {
     /// Memory for at least `len` elements. The bytes beyond them are unspecified.
     words: Words,
     allocator: Allocator,
+    arranged: ArrangedCopy,
 }
 
 #[derive(Debug)]
@@ -93,7 +95,13 @@ impl HostBuffer {
         match bytemuck::try_cast_vec(data) {
             Ok(words) => {
                 let words = Words::Own(words);
-                Ok(Self { dtype: T::DTYPE, len, words, allocator: Allocator::Caller })
+                Ok(Self {
+                    dtype: T::DTYPE,
+                    len,
+                    words,
+                    allocator: Allocator::Caller,
+                    arranged: ArrangedCopy::default(),
+                })
             }
             Err((_, data)) => Self::try_from_slice(&data),
         }
@@ -110,7 +118,13 @@ impl HostBuffer {
         // SAFETY: the caller keeps the memory borrowed while the slice is in use.
         let words = unsafe { std::slice::from_raw_parts(words.as_ptr(), words.len()) };
         let len = words.len();
-        Some(Self { dtype, len, words: Words::Lent(words), allocator: Allocator::Caller })
+        Some(Self {
+            dtype,
+            len,
+            words: Words::Lent(words),
+            allocator: Allocator::Caller,
+            arranged: ArrangedCopy::default(),
+        })
     }
 
     /// Returns whether the memory is [lent](Self::lent).
@@ -134,7 +148,13 @@ impl HostBuffer {
     /// [`DeviceError::OutOfMemory`] if the host lacks that much memory.
     pub fn try_zeroed(dtype: DType, len: usize) -> Result<Self, DeviceError> {
         let words = memory::try_zeroed(Self::words_for(dtype, len))?;
-        Ok(Self { dtype, len, words: Words::Own(words), allocator: Allocator::Crate })
+        Ok(Self {
+            dtype,
+            len,
+            words: Words::Own(words),
+            allocator: Allocator::Crate,
+            arranged: ArrangedCopy::default(),
+        })
     }
 
     /// Makes a buffer in the memory of `words`, which has room for it. The elements are unspecified, but valid for
@@ -145,7 +165,13 @@ impl HostBuffer {
         if words.len() < needed {
             words.resize(needed, 0);
         }
-        Self { dtype, len, words: Words::Own(words), allocator: Allocator::Crate }
+        Self {
+            dtype,
+            len,
+            words: Words::Own(words),
+            allocator: Allocator::Crate,
+            arranged: ArrangedCopy::default(),
+        }
     }
 
     /// Returns the memory, to be [`recycled`](Self::recycled).
@@ -170,6 +196,7 @@ impl HostBuffer {
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.arranged = ArrangedCopy::default();
         &mut bytemuck::cast_slice_mut(self.words.own_mut())[..self.len * self.dtype.size()]
     }
 
@@ -211,6 +238,11 @@ impl HostBuffer {
     pub fn becomes_vec<T: Element>(&self) -> bool {
         let is_word = T::DTYPE == self.dtype && self.dtype.size() == 4;
         is_word && !self.is_lent() && self.capacity() <= 2 * self.len
+    }
+
+    /// The copy of the elements in another order, which is kept until they change.
+    pub fn arranged(&self) -> &ArrangedCopy {
+        &self.arranged
     }
 
     /// The elements, or `None` if they are not of type `T`.

@@ -1,5 +1,6 @@
 //! Execution of a plan on the host's cores or on a GPU.
 
+mod arranged;
 pub(crate) mod budget;
 pub(crate) mod cpu;
 pub(crate) mod deadline;
@@ -14,5 +15,6 @@ pub(crate) mod memory;
 mod patch;
 pub(crate) mod threads;
 
+pub(crate) use arranged::ArrangedCopy;
 pub(crate) use host::{Allocator, HostBuffer};
 pub(crate) use patch::{Patch, SliceWrite};

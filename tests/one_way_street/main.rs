@@ -47,7 +47,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
     (
         "exec",
         &[
-            &["budget", "deadline", "janitor", "threads"],
+            &["arranged", "budget", "deadline", "janitor", "threads"],
             &["memory"],
             &["host", "patch"],
             &["gpu", "cpu"],

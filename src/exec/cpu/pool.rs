@@ -84,10 +84,23 @@ impl CpuPool {
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if the host lacks the memory even once the pool's idle memory is freed.
     pub fn buffer(&self, dtype: DType, len: usize) -> Result<(HostBuffer, bool), DeviceError> {
-        if let Some(words) = self.take(HostBuffer::words_for(dtype, len)) {
+        self.buffer_with_room(dtype, len, 0)
+    }
+
+    /// As [`buffer`](Self::buffer), in memory of at least `room` words.
+    ///
+    /// # Errors
+    /// As [`buffer`](Self::buffer).
+    pub fn buffer_with_room(
+        &self,
+        dtype: DType,
+        len: usize,
+        room: usize,
+    ) -> Result<(HostBuffer, bool), DeviceError> {
+        let needed = HostBuffer::words_for(dtype, len).max(room);
+        if let Some(words) = self.take(needed) {
             return Ok((HostBuffer::recycled(dtype, len, words), true));
         }
-        let needed = HostBuffer::words_for(dtype, len);
         let fresh = memory::try_unspecified(needed).or_else(|_| {
             self.trim();
             memory::try_unspecified(needed)

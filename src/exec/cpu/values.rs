@@ -57,8 +57,10 @@ impl<'a> RunValues<'a> {
     pub fn buffer_for(&mut self, value: ValueId) -> Result<HostBuffer, DeviceError> {
         let described = &self.plan.values[value.index()];
         let (dtype, len) = (described.dtype, described.shape.elements());
-        let mut reused = None;
+        let (mut reused, mut room) = (None, 0);
         if let Home::Slot(slot) = described.home {
+            // Room for every value of the slot: memory that grows is moved, and touched for the first time.
+            room = usize::try_from(self.plan.slots[slot].div_ceil(4)).unwrap_or(0);
             let tenant = self.tenants[slot].replace(value);
             reused = tenant
                 .and_then(|tenant| self.values[tenant.index()].take())
@@ -67,7 +69,7 @@ impl<'a> RunValues<'a> {
         if let Some(words) = reused {
             return Ok(HostBuffer::recycled(dtype, len, words));
         }
-        let (buffer, pooled) = self.pool.buffer(dtype, len)?;
+        let (buffer, pooled) = self.pool.buffer_with_room(dtype, len, room)?;
         self.pool_hits += usize::from(pooled);
         self.pool_misses += usize::from(!pooled && len > 0);
         Ok(buffer)

@@ -33,8 +33,8 @@ pub enum ParameterKind {
 /// reductions, scans, operations on rows, and a few movements.
 ///
 /// ```
-/// let clamp = onetrip::signatures().find(|op| op.info.name == "clamp").unwrap();
-/// assert_eq!((clamp.operands, clamp.parameters.len()), (1, 2));
+/// let clip = onetrip::signatures().find(|op| op.info.name == "clip").unwrap();
+/// assert_eq!((clip.operands, clip.parameters.len()), (1, 2));
 /// ```
 pub fn signatures() -> impl Iterator<Item = Signature> {
     registry().filter_map(|info| Some(Callable::find(info.name)?.signature(info)))

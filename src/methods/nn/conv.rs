@@ -93,8 +93,9 @@ impl<const D: usize> Sizes<D> {
 operations! {
     /// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a
     /// flip of the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they
-    /// lie, borders included. On the host a padded tensor may be written once before a product. What follows (bias, activation, a
-    /// sum with another tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one
+    /// lie, borders included. On the host blocks of images of `f32` are laid out once for all windows; a padded tensor of
+    /// another type may be written once before a product. What follows (bias, activation, a sum with another tensor)
+    /// becomes part of the product. 1 × 1 filters are a product as it is; filters of one
     /// channel each add their few elements up directly.
     "convolution";
     example {

@@ -55,8 +55,13 @@ pub(crate) trait KernelForm {
     }
 
     /// The elements that the host gathers one by one, each with an index to find and to check.
-    fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
-        gathers(operands)
+    fn host_gathers(&self, parts: &StepParts<'_>) -> f64 {
+        gathers(parts.operands)
+    }
+
+    /// The flops of the form's work that the host does not do.
+    fn host_spares(&self, _parts: &StepParts<'_>) -> f64 {
+        0.0
     }
 
     /// The flops of the host's products over the flops asked for.

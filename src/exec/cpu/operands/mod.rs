@@ -1,12 +1,16 @@
 //! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in chunks.
 
 mod data;
+mod images;
 mod input;
 mod output;
 mod panels;
 pub(crate) mod prefetch;
 mod strided;
+mod windows;
 
+pub(crate) use images::{BlockLayout, Images, copy_rows};
 pub(crate) use input::BoundInput;
 pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};
-pub(crate) use panels::PanelPieces;
+pub(crate) use panels::{PanelPieces, fill_by_squares};
+pub(crate) use windows::Windows;

@@ -86,6 +86,27 @@ impl PanelPieces {
     }
 }
 
+/// Fills `out`, of rows of `width`, in squares. Memory may run along either index: the neighbours fetched with an
+/// element are used before they leave the cache.
+#[inline(always)]
+pub(crate) fn fill_by_squares(
+    out: &mut [f32],
+    width: usize,
+    element: impl Fn(usize, usize) -> f32,
+) {
+    const SIDE: usize = 16;
+    for (band, out) in out.chunks_mut(SIDE * width).enumerate() {
+        for left in (0..width).step_by(SIDE) {
+            for (r, out) in out.chunks_mut(width).enumerate() {
+                let right = width.min(left + SIDE);
+                for (c, out) in (left..right).zip(&mut out[left..right]) {
+                    *out = element(band * SIDE + r, c);
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

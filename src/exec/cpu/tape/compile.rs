@@ -263,7 +263,8 @@ impl<'e> Compiler<'e> {
         let ExprNode::Fetch(table, at) = node else { return None };
         let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
         let counter = |r: Ref| match self.expr.node(r) {
-            ExprNode::Load(n) => {
+            // A fetch at a position that is the same for each run is computed once a run.
+            ExprNode::Load(n) if self.varies[r.index()] != Varies::ByRun => {
                 let input = self.inputs[usize::from(n)].as_ref()?;
                 Some((n, input.stride_in_runs(self.by_run.len)?))
             }

@@ -11,19 +11,22 @@ use self::schedule::ProductSize;
 pub(crate) use self::schedule::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
 pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::axes::Dims;
+use super::border::Bordered;
 use super::kernel_form::{KernelForm, gathers, join, partial};
 use super::tally::{Tally, count};
-use crate::base::dtype::Ty;
+use crate::base::dtype::{DType, Ty};
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
-use crate::expr::Ref;
+use crate::expr::{ExprNode, Ref};
 use crate::ops::Precision;
-use crate::plan::step_parts::{Space, StepOperand, StepParts};
+use crate::plan::step_parts::{Space, StepParts};
 use crate::plan::target::Target;
 
-/// Columns of a product that the host computes at a time: three vectors of 16, as `gemm` does with AVX-512.
-const COLUMNS: usize = 48;
+/// Columns of a product that the host computes at a time: a vector of 16.
+const COLUMNS: usize = 16;
+/// The host's cost to lay out an element of an image, over that of gathering it alone.
+const LAID_OUT: f64 = 0.25;
 
 /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`, in which k and n may be
 /// `spread` over several axes; outputs over `batch ++ [m, n]`, with the sum as `Acc`.
@@ -75,6 +78,14 @@ fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
 }
 
 impl MatMulForm {
+    /// True if the right operand is windows of images of `f32`, perhaps with a border.
+    fn reads_images(&self, parts: &StepParts<'_>) -> bool {
+        let Bordered { element, .. } = Bordered::of(parts.expr, parts.scalars, self.w);
+        let ExprNode::Load(at) = parts.expr.node(element) else { return false };
+        let operand = &parts.operands[usize::from(at)];
+        self.spread.is_some() && operand.source.value().is_some() && operand.dtype == DType::F32
+    }
+
     fn size(&self) -> ProductSize {
         let Self { batch, m, n, k, spread, .. } = self;
         ProductSize { count: points(batch), m: *m, n: *n, k: *k, windows: spread.is_some() }
@@ -133,12 +144,23 @@ impl KernelForm for MatMulForm {
         choice::measured_seconds(&self.size(), &self.schedule, target)
     }
 
-    /// The elements of the windows that the product reads.
-    fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
-        match self.spread {
-            Some(_) => count(&self.batch) * self.n as f64 * self.k as f64,
-            None => gathers(operands),
+    /// The elements of the windows that the product reads. Elements of images are laid out once for all windows that they
+    /// lie in.
+    fn host_gathers(&self, parts: &StepParts<'_>) -> f64 {
+        let Some(spread) = &self.spread else { return gathers(parts.operands) };
+        let places = count(&self.batch) * self.n as f64;
+        if self.reads_images(parts) {
+            return LAID_OUT * places * spread.k.first().map_or(1.0, |&channels| channels as f64);
         }
+        places * self.k as f64
+    }
+
+    /// The border of an image is found by its lines, not for each element of each window.
+    fn host_spares(&self, parts: &StepParts<'_>) -> f64 {
+        if !self.reads_images(parts) {
+            return 0.0;
+        }
+        count(&self.batch) * self.n as f64 * self.k as f64 * parts.expr.flops(&[self.w]) as f64
     }
 
     /// The host computes [`COLUMNS`] at a time; if there are fewer, others in vain.

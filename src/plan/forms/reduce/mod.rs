@@ -14,7 +14,7 @@ use crate::base::shape::{View, points};
 use crate::cost::Work;
 use crate::expr::Ref;
 use crate::ops::Combine;
-use crate::plan::step_parts::{Space, StepOperand, StepParts};
+use crate::plan::step_parts::{Space, StepParts};
 use crate::plan::target::Target;
 
 /// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
@@ -123,8 +123,8 @@ impl KernelForm for ReduceForm {
     }
 
     /// Elements of images are read in rows.
-    fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
-        if self.sliding.is_some() { 0.0 } else { gathers(operands) }
+    fn host_gathers(&self, parts: &StepParts<'_>) -> f64 {
+        if self.sliding.is_some() { 0.0 } else { gathers(parts.operands) }
     }
 
     fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {

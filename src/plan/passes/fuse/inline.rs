@@ -214,9 +214,13 @@ impl Pass<'_> {
                 Space::X | Space::W | Space::Query | Space::Key | Space::Value if dear => {
                     return None;
                 }
-                // The cores would find out for each element of each window whether it is of the border.
+                // The cores copy windows of `f32` with a border, but would compute anything else for each window anew.
                 Space::X | Space::W if self.backend == Backend::Cpu && overlaps(node, read) => {
-                    return None;
+                    let copied = matches!(node.op, Op::Pad { .. }) && node.ty.dtype == DType::F32;
+                    if !copied || read.space == Space::X {
+                        return None;
+                    }
+                    1.0
                 }
                 Space::X | Space::W | Space::Query | Space::Key | Space::Value => 1.0,
                 // The cores compute each element once, however many windows it lies in.
@@ -262,9 +266,9 @@ impl Pass<'_> {
     }
 }
 
-/// True if `read` has elements of a value with a border in several windows each.
+/// True if `read` has most elements of a value in several windows each.
 fn overlaps(node: &IrNode, read: &Read) -> bool {
-    matches!(node.op, Op::Pad { .. }) && read.path.shape().elements() > 2 * node.ty.shape.elements()
+    read.path.shape().elements() > 2 * node.ty.shape.elements()
 }
 
 /// Rough flops of one element of an elementwise node.

@@ -3,18 +3,23 @@
 use std::ops::Range;
 
 use super::kernel::Kernel;
-use super::kernel_operands::{DotProducts, PanelProduct, Rows, StripProduct};
+use super::kernel_operands::{DotProducts, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::{Floats, Matrices};
+use super::vector;
 
 /// Most rows for which the rows of the right operand are read where they lie.
 const FEW: usize = 12;
-/// Most rows of the right operand in panels, and most elements of those that a thread copies at a time.
-const DEEP: usize = 384;
+/// Most elements of a right operand that is read where it lies for more rows, and most rows that read it so.
+const SMALL: usize = 16 << 10;
+const SOME: usize = 128;
+/// Most elements of a panel, which stays in the first-level cache, and most elements of the panels that a thread copies at
+/// a time.
+const PANEL: usize = 12 << 10;
 const PACKED: usize = 48 << 10;
 /// Rows of the left operand that stay in the second-level cache beside those panels.
 const HIGH: usize = 96;
 /// Most rows of the right operand that are copied or read by strips at a time.
-const STRIP: usize = 256;
+pub(super) const STRIP: usize = 256;
 /// Most elements of a dot product at a time: some columns of as many stay in the first-level cache.
 const LONG: usize = 1024;
 
@@ -41,12 +46,6 @@ pub(super) struct Copies {
     row_major: Vec<f32>,
 }
 
-/// Returns whether the columns of an operand are contiguous in memory.
-pub(super) fn has_columns(operand: &Matrices<'_>) -> bool {
-    let [row, column] = operand.strides();
-    row == 1 && column >= 0 && !operand.is_only_copied()
-}
-
 /// Computes the sums of `block`.
 ///
 /// # Safety
@@ -58,18 +57,90 @@ pub(super) unsafe fn multiply(
     sums: Sums,
     copies: &mut Copies,
 ) {
+    let [.., k] = floats.size;
+    let ([_, column], copied) = (floats.w.strides(), floats.w.is_only_copied());
     // SAFETY: as the caller promises.
     unsafe {
-        match (floats.w.strides(), block.rows.len()) {
-            ([_, column], _) if column != 1 && has_columns(&floats.w) => {
-                by_dots(kernel, floats, block, sums, copies);
+        match block.rows.len() {
+            _ if floats.by_dots => by_dots(kernel, floats, block, sums, copies),
+            _ if floats.panels.is_some() => by_kept_panels(kernel, floats, block, sums, copies),
+            1 if copied || column == 1 => by_row(floats, block, sums, copies),
+            ..=SOME if !copied && column == 1 && k * block.columns.len() <= SMALL => {
+                in_place(kernel, floats, block, sums, copies);
             }
-            (_, ..=FEW) if !floats.w.is_only_copied() => {
-                by_strips(kernel, floats, block, sums, copies);
-            }
+            ..=FEW if !copied => by_strips(kernel, floats, block, sums, copies),
             _ => by_panels(kernel, floats, block, sums, copies),
         }
     }
+}
+
+/// Multiplies panels that an earlier run packed. The block begins with a panel.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_kept_panels(
+    kernel: &Kernel,
+    Floats { size: [.., k], x, panels, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    Sums { start, stride }: Sums,
+    copies: &mut Copies,
+) {
+    let pitch = kernel.columns * k;
+    assert_eq!(columns.start % kernel.columns, 0, "blocks are whole panels");
+    let data = &panels.unwrap_or_default()[columns.start / kernel.columns * pitch..];
+    for depth in steps(*k, k.div_ceil(k.div_ceil(PANEL / kernel.columns))) {
+        let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
+        let data = &data[depth.start * kernel.columns..];
+        for row in (0..rows.len()).step_by(HIGH) {
+            let size = [HIGH.min(rows.len() - row), columns.len(), depth.len()];
+            let x = Rows { data: &x.data[row * x.stride..], ..x };
+            let product = PanelProduct { size, x, w: Panels::Packed { data, pitch } };
+            let start = start.wrapping_add(row * stride);
+            // SAFETY: as the caller promises. The first step writes all sums.
+            unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
+        }
+    }
+}
+
+/// Adds up products of a row with the rows of the right operand, which are contiguous or copied.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_row(
+    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    sums: Sums,
+    copies: &mut Copies,
+) {
+    // SAFETY: the one row has as many elements as the block has columns, which this call alone writes. All of them exist
+    // and hold numbers of a kind already.
+    let out = unsafe { std::slice::from_raw_parts_mut(sums.start, columns.len()) };
+    out.fill(0.0);
+    for depth in steps(*k, STRIP) {
+        let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
+        let w = rows_of(w, *index, [&depth, columns], &mut copies.w);
+        vector::add_product(&x.data[..depth.len()], w.data, w.stride, out);
+    }
+}
+
+/// Multiplies rows with panels of the right operand where it lies.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn in_place(
+    kernel: &Kernel,
+    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    Sums { start, stride }: Sums,
+    copies: &mut Copies,
+) {
+    let x = rows_of(x, *index, [rows, &(0..*k)], &mut copies.x);
+    let w = rows_of(w, *index, [&(0..*k), columns], &mut copies.w);
+    let size = [rows.len(), columns.len(), *k];
+    // SAFETY: as the caller promises.
+    unsafe {
+        kernel.panels(&PanelProduct { size, x, w: Panels::InPlace(w) }, start, stride, false);
+    };
 }
 
 /// Computes dot products of rows and columns where they lie.
@@ -129,7 +200,7 @@ unsafe fn by_panels(
     Sums { start, stride }: Sums,
     Copies { x: x_copy, w: panels, row_major }: &mut Copies,
 ) {
-    let deep = k.div_ceil(k.div_ceil(DEEP));
+    let deep = k.div_ceil(k.div_ceil(PANEL / kernel.columns));
     let wide = (PACKED / deep).next_multiple_of(kernel.columns);
     for left in columns.clone().step_by(wide) {
         let some = left..columns.end.min(left + wide);
@@ -140,7 +211,11 @@ unsafe fn by_panels(
                 let size = [HIGH.min(rows.len() - row), some.len(), depth.len()];
                 let x = Rows { data: &x.data[row * x.stride..], ..x };
                 let start = start.wrapping_add(row * stride + left - columns.start);
-                let product = PanelProduct { size, x, w: panels };
+                let product = PanelProduct {
+                    size,
+                    x,
+                    w: Panels::Packed { data: panels, pitch: kernel.columns * depth.len() },
+                };
                 // SAFETY: as the caller promises. The first step writes all sums.
                 unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
             }
@@ -149,7 +224,7 @@ unsafe fn by_panels(
 }
 
 /// The rows at `rows` and `columns` of matrix `index` where they lie, or as a copy.
-fn rows_of<'a>(
+pub(super) fn rows_of<'a>(
     from: &'a Matrices<'_>,
     index: usize,
     [rows, columns]: [&Range<usize>; 2],
@@ -166,6 +241,6 @@ fn rows_of<'a>(
 }
 
 /// The parts of `0..k` of at most `most`.
-fn steps(k: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn steps(k: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     (0..k).step_by(most.max(1)).map(move |from| from..k.min(from + most))
 }

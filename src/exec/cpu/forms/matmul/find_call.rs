@@ -1,4 +1,4 @@
-//! The search for products that one call of `gemm` computes.
+//! The search for products that one call of the kernel computes.
 
 use super::blocks;
 use super::operand::{Floats, Matrices};
@@ -8,7 +8,7 @@ use crate::exec::cpu::Job;
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{MatMulForm, OperandSource, StepOutput, ValueId};
 
-/// The one call of `gemm` that computes `product`; `None` if that takes more than one call.
+/// The one call of the kernel that computes `product`; `None` if that takes more than one call.
 pub(super) fn find(job: &Job<'_>, product: &MatMulForm) -> Option<SingleCall> {
     let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else {
         return None;
@@ -18,19 +18,27 @@ pub(super) fn find(job: &Job<'_>, product: &MatMulForm) -> Option<SingleCall> {
         return None;
     }
     let values = [value(job, product.x)?, value(job, product.w)?];
-    let floats = Floats::new(product, Matrices::of(job, product, true, false).ok()?);
+    let floats = Floats::new(product, Matrices::of(job, product, true).ok()?);
     let is_one = floats.count == 1 && !floats.size.contains(&0);
-    if !is_one || !blocks::is_one_call(&floats) {
+    if !is_one || !blocks::is_one_block(&floats) {
         return None;
     }
+    let ([x_row, x_column], [w_row, w_column]) = (floats.x.strides(), floats.w.strides());
+    let columns = match (w_row, w_column) {
+        (_, 1) => false,
+        (1, _) => true,
+        _ => return None,
+    };
     let [x, w] = values;
-    let (x, w) = (operand(x, &floats.x)?, operand(w, &floats.w)?);
-    Some(SingleCall { size: floats.size, x, w })
+    let x = operand(x, &floats.x, x_row).filter(|_| x_column == 1)?;
+    let w = operand(w, &floats.w, if columns { w_column } else { w_row })?;
+    Some(SingleCall { size: floats.size, x, w, columns })
 }
 
-fn operand(value: ValueId, matrices: &Matrices<'_>) -> Option<CallOperand> {
+fn operand(value: ValueId, matrices: &Matrices<'_>, stride: isize) -> Option<CallOperand> {
     let start = usize::try_from(matrices.start(0)).ok()?;
-    Some(CallOperand { value, len: matrices.words().len(), start, strides: matrices.strides() })
+    let stride = usize::try_from(stride).ok()?;
+    Some(CallOperand { value, len: matrices.words().len(), start, stride })
 }
 
 /// The value that `root` loads, if `root` only loads, and the value holds all of the operand as `f32`.

@@ -9,15 +9,6 @@ pub(super) struct MatrixPointer {
     pub strides: [isize; 2],
 }
 
-impl MatrixPointer {
-    /// The matrix without its first `rows` and `columns`.
-    pub fn offset(self, rows: usize, columns: usize) -> Self {
-        let [row, column] = self.strides;
-        let start = self.start.wrapping_offset(rows as isize * row + columns as isize * column);
-        Self { start, ..self }
-    }
-}
-
 /// Computes `out` = `x` times `w` for `[m, n, k]`, added to the elements of `out` if `more`. `Rayon(0)` takes all
 /// threads.
 ///

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use multiversion::multiversion;
 
-use super::blocks::DEPTH;
+use super::by_kernel::STRIP;
 use super::operand::Matrices;
 use crate::exec::cpu::operands::{for_each, parts};
 use crate::exec::threads;
@@ -89,8 +89,8 @@ impl IntegerBlock<'_> {
     ) {
         self.out.iter_mut().for_each(|out| out.fill(0));
         let width = self.out.first().map_or(0, |out| out.len());
-        for from in (0..k).step_by(DEPTH) {
-            let depth = from..k.min(from + DEPTH);
+        for from in (0..k).step_by(STRIP) {
+            let depth = from..k.min(from + STRIP);
             let (w, stride) = self.rows(w, &depth, width, &mut copies.w);
             let whole = width / COLUMNS * COLUMNS;
             copies.rest.clear();

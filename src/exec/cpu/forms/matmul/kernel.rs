@@ -2,33 +2,35 @@
 
 use std::sync::LazyLock;
 
-use super::kernel_operands::{DotProducts, PanelProduct, StripProduct};
-#[cfg(target_arch = "x86_64")]
-use super::tiles;
+use super::kernel_operands::{DotProducts, PanelProduct, Panels, StripProduct};
 
 /// The functions for one set of instructions.
 pub(super) struct Kernel {
-    /// Columns of a panel.
+    /// Columns of a panel, and of a vector.
     pub columns: usize,
+    lanes: usize,
     panels: unsafe fn(&PanelProduct<'_>, *mut f32, usize, bool),
     dots: unsafe fn(&DotProducts<'_>, *mut f32, usize, bool),
     strips: unsafe fn(&StripProduct<'_>, *mut f32, usize),
 }
 
 impl Kernel {
-    /// The kernel for the instructions of this processor, if there is one.
-    pub fn native() -> Option<&'static Self> {
-        static NATIVE: LazyLock<Option<&'static Kernel>> = LazyLock::new(|| {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            {
-                // `gemm` has kernels of its own for wider vectors.
-                if avx2::is_native() && !is_x86_feature_detected!("avx512f") {
-                    return Some(&avx2::KERNEL);
-                }
-            }
-            None
-        });
+    /// The best kernel for the instructions of this processor.
+    pub fn native() -> &'static Self {
+        static NATIVE: LazyLock<&'static Kernel> = LazyLock::new(|| Kernel::all()[0]);
         *NATIVE
+    }
+
+    /// The kernels that this processor can run, the best first.
+    fn all() -> Vec<&'static Self> {
+        let mut all = Vec::new();
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            all.extend(avx512::is_native().then_some(&avx512::KERNEL));
+            all.extend(avx2::is_native().then_some(&avx2::KERNEL));
+        }
+        all.push(&plain::KERNEL);
+        all
     }
 
     /// Computes the sums of `product`, and adds them to those at `out` if `more`.
@@ -45,8 +47,18 @@ impl Kernel {
     ) {
         let [rows, columns, depth] = product.size;
         product.x.check(rows, depth);
-        assert!(product.w.len() >= columns.next_multiple_of(self.columns) * depth);
-        // SAFETY: the processor has the instructions (`native`). All elements of the operands exist, as asserted, and
+        match product.w {
+            Panels::Packed { data, pitch } => {
+                let panels = columns.div_ceil(self.columns);
+                assert!(panels == 0 || (panels - 1) * pitch + self.columns * depth <= data.len());
+            }
+            Panels::InPlace(w) => w.check(depth, columns),
+            Panels::Scattered(data, offsets) => {
+                let last = offsets[..depth].iter().max().copied().unwrap_or(0);
+                assert!(last + columns.next_multiple_of(self.lanes) <= data.len());
+            }
+        }
+        // SAFETY: the processor has the instructions (`all`). All elements of the operands exist, as asserted, and
         // the rest is as the caller promises.
         unsafe { (self.panels)(product, out, stride, more) }
     }
@@ -76,41 +88,63 @@ impl Kernel {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use std::arch::x86_64::__m256;
+/// The functions for vectors of a kind: panels of so many vectors, in tiles of so many rows.
+macro_rules! kernel {
+    ($name:ident, $vector:path, $(($features:literal: $($feature:tt),+),)? $vectors:literal by $high:literal) => {
+        mod $name {
+            use crate::exec::cpu::forms::matmul::kernel::Kernel;
+            use crate::exec::cpu::forms::matmul::kernel_operands::{
+                DotProducts, PanelProduct, StripProduct,
+            };
+            use crate::exec::cpu::forms::matmul::lanes::Lanes;
+            use crate::exec::cpu::forms::matmul::tiles;
 
-    use super::{DotProducts, Kernel, PanelProduct, StripProduct, tiles};
+            type Vector = $vector;
 
-    /// Vectors of a panel.
-    const VECTORS: usize = 2;
+            pub(super) static KERNEL: Kernel = Kernel {
+                columns: $vectors * Vector::LEN,
+                lanes: Vector::LEN,
+                panels,
+                dots,
+                strips,
+            };
 
-    pub(super) static KERNEL: Kernel = Kernel { columns: VECTORS * 8, panels, dots, strips };
+            $(
+                #[cfg(not(miri))]
+                pub(super) fn is_native() -> bool {
+                    $(is_x86_feature_detected!($feature))&&+
+                }
+            )?
 
-    pub(super) fn is_native() -> bool {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-    }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
+                // SAFETY: as the caller promises.
+                unsafe { tiles::panels::<Vector, $vectors, $high>(product, out, stride, more) }
+            }
 
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
-        // SAFETY: as the caller promises.
-        unsafe { tiles::panels::<__m256, VECTORS>(product, out, stride, more) }
-    }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
+                // SAFETY: as the caller promises.
+                unsafe { tiles::dots::<Vector>(product, out, stride, more) }
+            }
 
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
-        // SAFETY: as the caller promises.
-        unsafe { tiles::dots::<__m256>(product, out, stride, more) }
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn strips(product: &StripProduct<'_>, out: *mut f32, stride: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { tiles::strips::<__m256>(product, out, stride) }
-    }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn strips(product: &StripProduct<'_>, out: *mut f32, stride: usize) {
+                // SAFETY: as the caller promises.
+                unsafe { tiles::strips::<Vector>(product, out, stride) }
+            }
+        }
+    };
 }
 
-#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+// Twelve sums fill 16 registers beside the elements that they take in, and 24 sums fill 32.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma": "avx512f", "avx2", "fma"), 3 by 8);
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma": "avx2", "fma"), 2 by 6);
+kernel!(plain, crate::exec::cpu::forms::matmul::lanes::Plain, 3 by 4);
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::exec::cpu::forms::matmul::kernel_operands::Rows;
@@ -122,11 +156,19 @@ mod tests {
 
     /// Calls `check` for sizes around those of tiles and vectors, with a gap after each row.
     fn for_sizes(check: impl Fn(&Kernel, [usize; 3], usize)) {
-        if avx2::is_native() {
-            let kernel = &avx2::KERNEL;
-            for rows in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17] {
-                for columns in [1, 3, 4, 7, 8, 15, 16, 17, 33, 48, 50, 97] {
-                    for depth in [1, 2, 3, 4, 5, 8, 17, 31] {
+        let sizes: [&[usize]; 3] = if cfg!(miri) {
+            [&[0, 1, 5], &[1, 13], &[1, 5]]
+        } else {
+            [
+                &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17],
+                &[1, 3, 4, 7, 8, 15, 16, 17, 33, 48, 50, 97],
+                &[1, 2, 3, 4, 5, 8, 17, 31],
+            ]
+        };
+        for kernel in Kernel::all() {
+            for &rows in sizes[0] {
+                for &columns in sizes[1] {
+                    for &depth in sizes[2] {
                         check(kernel, [rows, columns, depth], (rows + depth) % 3);
                     }
                 }
@@ -164,7 +206,48 @@ mod tests {
             let at = |k, column| w[column / wide * wide * depth + k * wide + column % wide];
             for more in [false, true] {
                 let mut out = vec![1.0; rows * (columns + gap)];
-                let product = PanelProduct { size, x, w: &w };
+                let product =
+                    PanelProduct { size, x, w: Panels::Packed { data: &w, pitch: wide * depth } };
+                // SAFETY: `out` has all rows.
+                unsafe { kernel.panels(&product, out.as_mut_ptr(), columns + gap, more) };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn panels_in_place_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let x = numbers(rows * (depth + gap), 1);
+            let x = Rows { data: &x, stride: depth + gap };
+            // No element follows the last.
+            let w = numbers((depth - 1) * (columns + gap) + columns, 2);
+            let at = |k, column| w[k * (columns + gap) + column];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let w = Panels::InPlace(Rows { data: &w, stride: columns + gap });
+                // SAFETY: `out` has all rows.
+                unsafe {
+                    let product = PanelProduct { size, x, w };
+                    kernel.panels(&product, out.as_mut_ptr(), columns + gap, more);
+                };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn scattered_rows_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let x = numbers(rows * (depth + gap), 7);
+            let x = Rows { data: &x, stride: depth + gap };
+            let offsets: Vec<usize> = (0..depth).map(|k| k * 5 % 7 * 3 + k / 7).collect();
+            let last = offsets.iter().max().copied().unwrap_or(0);
+            let w = numbers(last + columns.next_multiple_of(kernel.lanes), 8);
+            let at = |k: usize, column| w[offsets[k] + column];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let product = PanelProduct { size, x, w: Panels::Scattered(&w, &offsets) };
                 // SAFETY: `out` has all rows.
                 unsafe { kernel.panels(&product, out.as_mut_ptr(), columns + gap, more) };
                 compare(size, (x, at), (&out, gap), more);

@@ -14,7 +14,6 @@ impl<'a> Rows<'a> {
         assert!(rows == 0 || (rows - 1) * self.stride + len <= self.data.len());
     }
 
-    #[cfg(target_arch = "x86_64")]
     pub fn row(&self, row: usize) -> *const f32 {
         self.data.as_ptr().wrapping_add(row * self.stride)
     }
@@ -25,9 +24,19 @@ pub(super) struct PanelProduct<'a> {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     pub x: Rows<'a>,
-    /// Panels of the kernel's columns, of which the last may have any elements beyond the last column. Each is a small
-    /// matrix in row-major order.
-    pub w: &'a [f32],
+    pub w: Panels<'a>,
+}
+
+/// The right operand of a product in panels of the kernel's columns.
+#[derive(Clone, Copy)]
+pub(super) enum Panels<'a> {
+    /// Panels at equal distances, each a small matrix in row-major order. The last may have any elements beyond the last
+    /// column.
+    Packed { data: &'a [f32], pitch: usize },
+    /// The rows of a matrix, where they lie.
+    InPlace(Rows<'a>),
+    /// Rows at the offsets in the data. Vectors read past the last column, but not past the data.
+    Scattered(&'a [f32], &'a [usize]),
 }
 
 /// Rows times a matrix whose columns are contiguous.
@@ -45,4 +54,54 @@ pub(super) struct StripProduct<'a> {
     pub size: [usize; 3],
     pub x: Rows<'a>,
     pub w: Rows<'a>,
+}
+
+/// The rows of a panel, by address.
+pub(super) trait PanelRows: Copy {
+    /// The address of a row.
+    ///
+    /// # Safety
+    /// The row exists.
+    unsafe fn row(self, k: usize) -> *const f32;
+    /// The rows from row `k` on.
+    fn from(self, k: usize) -> Self;
+}
+
+/// Rows at equal distances.
+#[derive(Clone, Copy)]
+pub(super) struct Stepped {
+    pub start: *const f32,
+    pub step: usize,
+}
+
+impl PanelRows for Stepped {
+    #[inline(always)]
+    unsafe fn row(self, k: usize) -> *const f32 {
+        self.start.wrapping_add(k * self.step)
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { start: self.start.wrapping_add(k * self.step), ..self }
+    }
+}
+
+/// Rows at any distances from the start.
+#[derive(Clone, Copy)]
+pub(super) struct Scattered {
+    pub start: *const f32,
+    pub offsets: *const usize,
+}
+
+impl PanelRows for Scattered {
+    #[inline(always)]
+    unsafe fn row(self, k: usize) -> *const f32 {
+        // SAFETY: the row exists, as the caller promises.
+        self.start.wrapping_add(unsafe { *self.offsets.add(k) })
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { offsets: self.offsets.wrapping_add(k), ..self }
+    }
 }

@@ -1,5 +1,6 @@
 //! Vectors of `f32`, as the innermost loops of products use them.
 
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64 as x86;
 
 /// A vector of `f32`.
@@ -14,8 +15,12 @@ pub(super) trait Lanes: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// Writes [`LEN`](Self::LEN) elements.
     unsafe fn store(self, to: *mut f32);
+    /// Reads the first `count` elements; the others are 0. `count` is at most [`LEN`](Self::LEN).
+    unsafe fn load_first(from: *const f32, count: usize) -> Self;
+    /// Writes the first `count` elements. `count` is at most [`LEN`](Self::LEN).
+    unsafe fn store_first(self, to: *mut f32, count: usize);
     unsafe fn add(self, other: Self) -> Self;
-    /// Returns `self + a * b`, rounded once.
+    /// Returns `self + a * b`, rounded once where the processor has an instruction for it.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
     /// The sum of all elements.
     unsafe fn sum(self) -> f32;
@@ -23,13 +28,99 @@ pub(super) trait Lanes: Copy {
     /// Hints that the line at `address`, which may be any, will be written.
     #[inline(always)]
     fn fetch(address: *const f32) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a prefetch may have any address.
         unsafe {
             x86::_mm_prefetch::<{ x86::_MM_HINT_T0 }>(address.cast());
         }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = address;
     }
 }
 
+/// Lanes for any processor, which the compiler maps to the vectors that all processors of the target have.
+#[derive(Clone, Copy)]
+pub(super) struct Plain([f32; 4]);
+
+impl Lanes for Plain {
+    const LEN: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(element: f32) -> Self {
+        Self([element; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as the caller promises. An array of floats needs no more alignment than a float.
+        Self(unsafe { from.cast::<[f32; 4]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as in `load`.
+        unsafe { to.cast::<[f32; 4]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+        if count == Self::LEN {
+            // SAFETY: as the caller promises.
+            return unsafe { Self::load(from) };
+        }
+        let mut lanes = [0.0; 4];
+        for (i, lane) in lanes.iter_mut().enumerate().take(count) {
+            // SAFETY: as the caller promises.
+            *lane = unsafe { from.add(i).read() };
+        }
+        Self(lanes)
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        if count == Self::LEN {
+            // SAFETY: as the caller promises.
+            return unsafe { self.store(to) };
+        }
+        for (i, lane) in self.0.into_iter().enumerate().take(count) {
+            // SAFETY: as the caller promises.
+            unsafe { to.add(i).write(lane) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // Processors without an instruction for it would call a function for each.
+        let fused = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+        let lane = |i: usize| {
+            if fused { a.0[i].mul_add(b.0[i], self.0[i]) } else { self.0[i] + a.0[i] * b.0[i] }
+        };
+        Self(std::array::from_fn(lane))
+    }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        let [a, b, c, d] = self.0;
+        (a + c) + (b + d)
+    }
+}
+
+/// A mask of the first `count` of eight lanes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn first_of_8(count: usize) -> x86::__m256i {
+    const LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    debug_assert!(count <= 8);
+    // SAFETY: the processor has the instructions, as the caller promises, and eight lanes follow lane 8 − `count`.
+    unsafe { x86::_mm256_loadu_si256(LANES.as_ptr().add(8 - count).cast()) }
+}
+
+#[cfg(target_arch = "x86_64")]
 impl Lanes for x86::__m256 {
     const LEN: usize = 8;
 
@@ -49,6 +140,18 @@ impl Lanes for x86::__m256 {
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: as the caller promises.
         unsafe { x86::_mm256_storeu_ps(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm256_maskload_ps(from, first_of_8(count)) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm256_maskstore_ps(to, first_of_8(count), self) }
     }
 
     #[inline(always)]
@@ -72,5 +175,66 @@ impl Lanes for x86::__m256 {
             let two = x86::_mm_add_ps(four, x86::_mm_movehl_ps(four, four));
             x86::_mm_cvtss_f32(x86::_mm_add_ss(two, x86::_mm_movehdup_ps(two)))
         }
+    }
+}
+
+/// A mask of the first `count` of sixteen lanes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn first_of_16(count: usize) -> x86::__mmask16 {
+    debug_assert!(count <= 16);
+    ((1_u32 << count) - 1) as x86::__mmask16
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Lanes for x86::__m512 {
+    const LEN: usize = 16;
+
+    #[inline(always)]
+    unsafe fn splat(element: f32) -> Self {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe { x86::_mm512_set1_ps(element) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_storeu_ps(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_maskz_loadu_ps(first_of_16(count), from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_mask_storeu_ps(to, first_of_16(count), self) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_add_ps(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_fmadd_ps(a, b, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_reduce_add_ps(self) }
     }
 }

@@ -1,32 +1,32 @@
 //! The matrix product form.
 
 mod blocks;
+mod by_images;
 mod by_kernel;
 mod find_call;
 mod gemm_call;
+mod images;
 mod integer;
 mod kernel;
 mod kernel_operands;
-#[cfg(target_arch = "x86_64")]
 mod lanes;
 mod matrix_slice;
 mod operand;
 mod outputs;
 pub(in crate::exec::cpu) mod single_call;
-#[cfg(target_arch = "x86_64")]
 mod tiles;
 mod vector;
 
 use gemm::Parallelism;
 
 use self::gemm_call::gemm;
-use self::kernel::Kernel;
 pub(crate) use self::matrix_slice::{MatrixSlice, multiply};
 use self::operand::Floats;
 pub(crate) use self::operand::Matrices;
 pub(crate) use self::outputs::ProductOutputs;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
+use crate::exec::cpu::operands::Images;
 use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::{MatMulForm, Space};
@@ -57,19 +57,21 @@ pub(crate) fn run(
         return Ok(());
     }
     if product.acc != Ty::F32 {
-        let [x, w] = Matrices::of(job, product, false, false)?;
+        let [x, w] = Matrices::of(job, product, false)?;
         integer::multiply(product, &x, &w, results.sums_mut());
         results.finish_all();
         return Ok(());
     }
     let one = product.m.saturating_mul(product.n).saturating_mul(product.k);
     let count: usize = product.batch.iter().product();
-    let piecemeal = product.spread.is_some()
-        && (Kernel::native().is_some()
-            || blocks::windows_once([product.m, product.n, product.k], count));
-    let by_blocks = piecemeal || (one as u64) < LARGE || count >= threads::count();
-    let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal)?);
-    // Blocks copy a right operand that lies by columns. `gemm` takes twice as long for it as for one that lies by rows.
+    let by_blocks = product.spread.is_some() || (one as u64) < LARGE || count >= threads::count();
+    let floats = Floats::new(product, Matrices::of(job, product, by_blocks)?);
+    if let Some(images) = floats.w.windows().and_then(Images::of)
+        && by_images::multiply(&floats, &images, !blocks::is_one_block(&floats), &mut results)
+    {
+        return Ok(());
+    }
+    // `gemm` takes twice as long for a right operand that lies by columns as for one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {
         blocks::multiply(&floats, &mut results);
         return Ok(());

@@ -9,16 +9,25 @@ use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
 use super::gemm_call::MatrixPointer;
+use super::images;
+use super::kernel::Kernel;
 use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::row::fill;
-use crate::exec::cpu::operands::{BoundInput, PanelPieces, for_each, parts, split};
+use crate::exec::cpu::operands::{
+    BoundInput, PanelPieces, Windows, fill_by_squares, for_each, parts, split,
+};
 use crate::exec::cpu::tape::{Machine, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::{ArrangedCopy, HostBuffer};
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{MatMulForm, OperandSource, Space, Spread};
+
+/// Fewest elements of a right operand whose panels are kept.
+const SMALLEST: usize = 16 << 10;
+/// Most rows that are multiplied with columns of the right operand where those lie.
+const FEW: usize = 12;
 
 /// The operands of a product of `f32`.
 pub(super) struct Floats<'a> {
@@ -28,6 +37,11 @@ pub(super) struct Floats<'a> {
     pub count: usize,
     pub x: Matrices<'a>,
     pub w: Matrices<'a>,
+    /// True if sums are dot products of rows and columns where those lie. It depends on sizes and strides alone, so that
+    /// each run adds in the same order.
+    pub by_dots: bool,
+    /// All panels of the only right operand, which were packed by an earlier run.
+    pub panels: Option<&'a [f32]>,
 }
 
 impl<'a> Floats<'a> {
@@ -44,7 +58,9 @@ impl<'a> Floats<'a> {
         }
         let size @ [m, n, k] = [m, product.n, product.k];
         assert!(x.lies_in_memory(count, [m, k]) && w.lies_in_memory(count, [k, n]));
-        Self { size, count, x, w }
+        let by_dots = m <= FEW && w.has_columns();
+        let panels = if count == 1 && !by_dots { w.kept_panels([k, n]) } else { None };
+        Self { size, count, x, w, by_dots, panels }
     }
 }
 
@@ -52,12 +68,16 @@ impl<'a> Floats<'a> {
 pub(crate) struct Matrices<'a> {
     data: MatrixData<'a>,
     view: View,
+    /// The place of a copy beside the data, if these are a value.
+    arranged: Option<&'a ArrangedCopy>,
 }
 
 /// Elements as they are stored.
 enum MatrixData<'a> {
     Words(Cow<'a, [u32]>),
     Halves(&'a [f16]),
+    /// Elements of images, of which there are so many in all windows together.
+    Windows(Box<Windows<'a>>, usize),
     /// Elements that are not stored, but computed when they are copied.
     Computed(ComputedMatrices<'a>),
 }
@@ -70,20 +90,18 @@ struct ComputedMatrices<'a> {
 }
 
 impl<'a> Matrices<'a> {
-    /// Returns both operands of `product`. If it is done `by_blocks`, elements of 16 bits stay as they are. If also
-    /// `piecemeal`, windows are computed when they are copied.
+    /// Returns both operands of `product`. If it is done `by_blocks`, elements of 16 bits stay as they are, and windows
+    /// are taken from images or computed when they are copied.
     pub fn of(
         job: &Job<'a>,
         product: &MatMulForm,
         by_blocks: bool,
-        piecemeal: bool,
     ) -> Result<[Self; 2], DeviceError> {
         let &MatMulForm { ref batch, m, n, k, ref spread, x, w, .. } = product;
-        let (halves, piecemeal) = (by_blocks, by_blocks && piecemeal);
-        let x = Self::new(job, (Space::X, x), [m, k], batch, halves)?;
+        let x = Self::new(job, (Space::X, x), [m, k], batch, by_blocks)?;
         let w = match spread {
-            Some(spread) => Self::of_windows(job, product, spread, piecemeal),
-            None => Self::new(job, (Space::W, w), [k, n], batch, halves),
+            Some(spread) => Self::of_windows(job, product, spread, by_blocks),
+            None => Self::new(job, (Space::W, w), [k, n], batch, by_blocks),
         };
         Ok([x, w?])
     }
@@ -110,7 +128,8 @@ impl<'a> Matrices<'a> {
                     DType::F16 | DType::Bool => None,
                 };
                 if let Some(data) = data {
-                    return Ok(Self { data, view: operand.view.clone() });
+                    let arranged = Some(buffer.arranged());
+                    return Ok(Self { data, view: operand.view.clone(), arranged });
                 }
             }
         }
@@ -118,17 +137,26 @@ impl<'a> Matrices<'a> {
         Self::computed(job, space, root, &dims, dims.len()).stored()
     }
 
-    /// Returns the right operand's windows, stored unless they are wanted `piecemeal`.
+    /// Returns the right operand's windows, stored unless they may be copied `by_blocks`.
     fn of_windows(
         job: &Job<'a>,
         product: &MatMulForm,
         spread: &Spread,
-        piecemeal: bool,
+        by_blocks: bool,
     ) -> Result<Self, DeviceError> {
         let batch = &product.batch;
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
-        let windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
-        let mut windows = if piecemeal { windows } else { windows.stored()? };
+        let images = if by_blocks { images::windows(job, product, spread) } else { None };
+        let mut windows = match images {
+            Some(windows) => {
+                let data = MatrixData::Windows(Box::new(windows), dims.iter().product());
+                Self { data, view: View::contiguous(&dims[..].into()), arranged: None }
+            }
+            None => {
+                let computed = Self::computed(job, Space::W, product.w, &dims, batch.len());
+                if by_blocks { computed } else { computed.stored()? }
+            }
+        };
         // The view is contiguous along the axes of k and n.
         let view = &mut windows.view;
         view.dims.truncate(batch.len());
@@ -167,7 +195,7 @@ impl<'a> Matrices<'a> {
             }
         }
         let data = MatrixData::Computed(ComputedMatrices { tape, inputs, len: shape.elements() });
-        Self { data, view: View { dims, ..view } }
+        Self { data, view: View { dims, ..view }, arranged: None }
     }
 
     /// Stores the elements, if they are computed.
@@ -237,11 +265,17 @@ impl<'a> Matrices<'a> {
         [self.view.strides[batch] as isize, self.view.strides[batch + 1] as isize]
     }
 
+    /// Returns whether columns are contiguous in memory, and rows are not.
+    fn has_columns(&self) -> bool {
+        let [row, column] = self.strides();
+        row == 1 && column > 1 && !self.is_only_copied()
+    }
+
     /// The elements as they are stored; empty if they are stored in 16 bits, or not at all.
     pub fn words(&self) -> &[u32] {
         match &self.data {
             MatrixData::Words(words) => words,
-            MatrixData::Halves(_) | MatrixData::Computed(_) => &[],
+            MatrixData::Halves(_) | MatrixData::Windows(..) | MatrixData::Computed(_) => &[],
         }
     }
 
@@ -249,6 +283,7 @@ impl<'a> Matrices<'a> {
         match &self.data {
             MatrixData::Words(words) => words.len(),
             MatrixData::Halves(halves) => halves.len(),
+            MatrixData::Windows(_, len) => *len,
             MatrixData::Computed(computed) => computed.len,
         }
     }
@@ -263,15 +298,31 @@ impl<'a> Matrices<'a> {
         !matches!(self.data, MatrixData::Words(_))
     }
 
-    /// Returns whether elements are computed when they are copied.
-    pub fn is_computed(&self) -> bool {
-        matches!(self.data, MatrixData::Computed(_))
+    /// The windows of images that the matrices are, if they are.
+    pub fn windows(&self) -> Option<&Windows<'a>> {
+        match &self.data {
+            MatrixData::Windows(windows, _) => Some(windows),
+            _ => None,
+        }
     }
 
     /// Pointer to matrix `index`, if its elements are words.
     pub(super) fn pointer(&self, index: usize) -> MatrixPointer {
         let start = self.floats().as_ptr().wrapping_offset(self.start(index) as isize);
         MatrixPointer { start, strides: self.strides() }
+    }
+
+    /// The panels of the only matrix, of `k` by `n` words, if the same data were read before. They are kept beside the data.
+    fn kept_panels(&self, [k, n]: [usize; 2]) -> Option<&'a [f32]> {
+        let arranged = self.arranged.filter(|_| !self.is_only_copied() && k * n >= SMALLEST)?;
+        let columns = Kernel::native().columns;
+        let [row, column] = self.strides().map(|stride| stride as i64);
+        let key = [self.start(0), row, column, k as i64, n as i64, columns as i64];
+        arranged.get(key, n.next_multiple_of(columns) * k, || {
+            let (mut panels, mut copy) = (Vec::new(), Vec::new());
+            self.pack(0, [&(0..k), &(0..n)], columns, (&mut panels, &mut copy));
+            panels
+        })
     }
 
     /// Copies the elements at `rows` and `columns` of matrix `index` to panels of so many columns, of which the last may
@@ -290,6 +341,9 @@ impl<'a> Matrices<'a> {
             + rows.start as i64 * row as i64
             + columns.start as i64 * column as i64;
         let out = cast_slice_mut(panels);
+        if let MatrixData::Windows(windows, _) = &self.data {
+            return windows.pack(index, [rows, columns], panel, out);
+        }
         if let MatrixData::Computed(ComputedMatrices { tape, inputs, .. }) = &self.data
             && let Some(BoundInput::Strided(strided)) = tape.fetched(inputs)
             && strided.fetch_panels([start as usize, row as usize], [height, width], panel, out)
@@ -319,6 +373,10 @@ impl<'a> Matrices<'a> {
             + columns.start as isize * column;
         let at = |r: usize, c: usize| (start + r as isize * row + c as isize * column) as usize;
         match &self.data {
+            // One panel is a matrix in row-major order.
+            MatrixData::Windows(windows, _) => {
+                windows.pack(index, [&rows, &columns], width, cast_slice_mut(out));
+            }
             // Computed matrices are in row-major order.
             MatrixData::Computed(ComputedMatrices { tape, inputs, .. }) => {
                 if let Some(BoundInput::Strided(strided)) = tape.fetched(inputs) {
@@ -341,23 +399,6 @@ impl<'a> Matrices<'a> {
             }
             MatrixData::Words(words) => {
                 fill_by_squares(out, width, |r, c| f32::from_bits(words[at(r, c)]));
-            }
-        }
-    }
-}
-
-/// Fills `out`, of rows of `width`, in squares. Memory may run along either index: the neighbours fetched with an
-/// element are used before they leave the cache.
-#[inline(always)]
-fn fill_by_squares(out: &mut [f32], width: usize, element: impl Fn(usize, usize) -> f32) {
-    const SIDE: usize = 16;
-    for (band, out) in out.chunks_mut(SIDE * width).enumerate() {
-        for left in (0..width).step_by(SIDE) {
-            for (r, out) in out.chunks_mut(width).enumerate() {
-                let right = width.min(left + SIDE);
-                for (c, out) in (left..right).zip(&mut out[left..right]) {
-                    *out = element(band * SIDE + r, c);
-                }
             }
         }
     }

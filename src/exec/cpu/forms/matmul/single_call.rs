@@ -1,11 +1,12 @@
-//! Products that one thread computes by one call of `gemm`. Its arguments are worked out once, before the first run: for
-//! a small product, that takes as long as the call.
+//! Products that one thread computes by one call of the kernel. Its arguments are worked out once, before the first run:
+//! for a small product, that takes as long as the call.
 
 use std::sync::Arc;
 
-use gemm::Parallelism;
+use bytemuck::cast_slice;
 
-use super::gemm_call::{MatrixPointer, gemm};
+use super::kernel::Kernel;
+use super::kernel_operands::{DotProducts, PanelProduct, Panels, Rows};
 use crate::exec::HostBuffer;
 use crate::plan::ValueId;
 
@@ -16,9 +17,11 @@ pub(crate) struct SingleCall {
     pub size: [usize; 3],
     pub x: CallOperand,
     pub w: CallOperand,
+    /// True if the columns of the right operand are contiguous, not its rows.
+    pub columns: bool,
 }
 
-/// A matrix in a value.
+/// A matrix in a value, with contiguous rows or columns.
 #[derive(Debug)]
 pub(crate) struct CallOperand {
     pub value: ValueId,
@@ -26,34 +29,37 @@ pub(crate) struct CallOperand {
     pub len: usize,
     /// Position of the first element.
     pub start: usize,
-    pub strides: [isize; 2],
+    /// The distance from a row or column to the next.
+    pub stride: usize,
 }
 
 impl SingleCall {
     /// Computes `out`. Returns `false`, and computes nothing, if `out` or an operand has another length than expected.
     pub fn multiply(&self, values: &[Option<Arc<HostBuffer>>], out: &mut HostBuffer) -> bool {
-        let [m, n, _] = self.size;
-        let Some([x, w]) =
-            self.x.pointer(values).zip(self.w.pointer(values)).map(<[MatrixPointer; 2]>::from)
-        else {
-            return false;
-        };
+        let size @ [m, n, _] = self.size;
+        let Some((x, w)) = self.x.rows(values).zip(self.w.rows(values)) else { return false };
         let Some(out) = out.as_slice_mut::<f32>().filter(|out| out.len() == m * n) else {
             return false;
         };
-        // SAFETY: all elements of both operands lie inside their values (`Floats` checked it for these lengths), and
-        // `pointer` compared the lengths. `out` has m·n elements.
-        unsafe { gemm(self.size, x, w, (out.as_mut_ptr(), n), false, Parallelism::None) };
+        let kernel = Kernel::native();
+        // SAFETY: `out` has m·n elements.
+        unsafe {
+            if self.columns {
+                kernel.dots(&DotProducts { size, x, w }, out.as_mut_ptr(), n, false);
+            } else {
+                let product = PanelProduct { size, x, w: Panels::InPlace(w) };
+                kernel.panels(&product, out.as_mut_ptr(), n, false);
+            }
+        }
         true
     }
 }
 
 impl CallOperand {
-    /// The address of the first element, if the value is as long as expected.
-    fn pointer(&self, values: &[Option<Arc<HostBuffer>>]) -> Option<MatrixPointer> {
+    /// The rows or columns, if the value is as long as expected.
+    fn rows<'v>(&self, values: &'v [Option<Arc<HostBuffer>>]) -> Option<Rows<'v>> {
         let words = values[self.value.index()].as_deref()?.words();
-        // The pointer to all words is the origin, since strides may lead back from the start.
-        let start = words.as_ptr().wrapping_add(self.start).cast();
-        (words.len() == self.len).then_some(MatrixPointer { start, strides: self.strides })
+        (words.len() == self.len)
+            .then(|| Rows { data: cast_slice(&words[self.start..]), stride: self.stride })
     }
 }

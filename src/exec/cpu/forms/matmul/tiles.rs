@@ -2,23 +2,21 @@
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
-use super::kernel_operands::{DotProducts, PanelProduct, StripProduct};
+use super::kernel_operands::{
+    DotProducts, PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct,
+};
 use super::lanes::Lanes;
 
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;
 
-/// Most rows of a tile of panels: twelve sums fill the registers beside the elements that they take in.
-const HIGH: usize = 6;
-/// Elements of the largest tile of panels.
-const LARGEST: usize = HIGH * 16;
-
-/// As the kernel's `panels`, for panels of `P` vectors.
+/// As the kernel's `panels`, for panels of `P` vectors, in tiles of at most `HIGH` rows.
+/// `P` is at most 3, and `HIGH` at most 8.
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn panels<L: Lanes, const P: usize>(
+pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
     &PanelProduct { size: [rows, columns, depth], x, w }: &PanelProduct<'_>,
     out: *mut f32,
     stride: usize,
@@ -27,34 +25,35 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize>(
     let wide = P * L::LEN;
     // Tiles of about equal heights.
     let tiles = rows.div_ceil(HIGH);
-    let mut apart = [0.0; LARGEST];
     for (panel, column) in (0..columns).step_by(wide).enumerate() {
         let width = wide.min(columns - column);
-        let w = w.as_ptr().wrapping_add(panel * wide * depth);
+        let vectors = width.div_ceil(L::LEN);
+        let last = width - (vectors - 1) * L::LEN;
         let mut row = 0;
         for at in 0..tiles {
             let height = (rows - row).div_ceil(tiles - at);
-            let to = out.wrapping_add(row * stride + column);
-            let target = match width == wide {
-                true => Target { to, stride, more },
-                false => Target { to: apart.as_mut_ptr(), stride: wide, more: false },
-            };
             let x = (x.row(row), x.stride);
-            let operands = [x, (w, wide)];
-            // SAFETY: all elements of the tile exist, as the caller of `panels` promises, and `apart` has as many as the
-            // largest tile.
+            let target = Target { to: out.wrapping_add(row * stride + column), stride, more, last };
+            let size = [height, vectors, depth];
+            // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
             unsafe {
-                match width.div_ceil(L::LEN) {
-                    1 => tile_of::<L, 1>(height, depth, operands, target),
-                    _ => tile_of::<L, P>(height, depth, operands, target),
-                }
-            }
-            if width < wide {
-                for (r, sums) in apart.chunks_exact(wide).enumerate().take(height) {
-                    // SAFETY: the row of the tile has `width` elements, which this call alone writes.
-                    let to = unsafe { std::slice::from_raw_parts_mut(to.add(r * stride), width) };
-                    for (to, sum) in to.iter_mut().zip(sums) {
-                        *to = if more { *to + sum } else { *sum };
+                match w {
+                    Panels::Packed { data, pitch } => {
+                        let start = data.as_ptr().wrapping_add(panel * pitch);
+                        any_tile::<L, P, true, _>(size, x, Stepped { start, step: wide }, target);
+                    }
+                    Panels::InPlace(w) => {
+                        let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
+                        if last == L::LEN {
+                            any_tile::<L, P, true, _>(size, x, rows, target);
+                        } else {
+                            any_tile::<L, P, false, _>(size, x, rows, target);
+                        }
+                    }
+                    Panels::Scattered(data, offsets) => {
+                        let start = data.as_ptr().wrapping_add(column);
+                        let rows = Scattered { start, offsets: offsets.as_ptr() };
+                        any_tile::<L, P, true, _>(size, x, rows, target);
                     }
                 }
             }
@@ -70,41 +69,69 @@ struct Target {
     stride: usize,
     /// True if the sums are added to those that lie there.
     more: bool,
+    /// Elements of the last vector of a row.
+    last: usize,
 }
 
-/// Computes a tile of `height` rows and `P` vectors.
+/// Computes a tile of at most 8 rows and `P` vectors.
 ///
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn tile_of<L: Lanes, const P: usize>(
+unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
+    [height, vectors, depth]: [usize; 3],
+    x: (*const f32, usize),
+    w: W,
+    target: Target,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match vectors {
+            1 => tile_of::<L, 1, WHOLE, W>(height, depth, x, w, target),
+            2 => tile_of::<L, 2, WHOLE, W>(height, depth, x, w, target),
+            _ => tile_of::<L, P, WHOLE, W>(height, depth, x, w, target),
+        }
+    }
+}
+
+/// As [`any_tile`], of `P` vectors.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
     height: usize,
     depth: usize,
-    operands: [(*const f32, usize); 2],
+    x: (*const f32, usize),
+    w: W,
     target: Target,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
         match height {
-            1 => tile::<L, 1, P>(depth, operands, target),
-            2 => tile::<L, 2, P>(depth, operands, target),
-            3 => tile::<L, 3, P>(depth, operands, target),
-            4 => tile::<L, 4, P>(depth, operands, target),
-            5 => tile::<L, 5, P>(depth, operands, target),
-            _ => tile::<L, HIGH, P>(depth, operands, target),
+            1 => tile::<L, 1, P, WHOLE, W>(depth, x, w, target),
+            2 => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
+            3 => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
+            4 => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
+            5 => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
+            6 => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
+            7 => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
+            _ => tile::<L, 8, P, WHOLE, W>(depth, x, w, target),
         }
     }
 }
 
-/// Computes a tile of `M` rows and `P` vectors, from rows of the left operand and those of a panel.
+/// Computes a tile of `M` rows and `P` vectors, from rows of the left operand and those of a panel. Where the panel is not
+/// `WHOLE`, the last vector of its rows has elements for the sums alone.
 ///
 /// # Safety
 /// All elements that are read or written exist.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
+unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: PanelRows>(
     depth: usize,
-    [(x, x_stride), (mut w, w_stride)]: [(*const f32, usize); 2],
-    Target { to, stride, more }: Target,
+    (x, x_stride): (*const f32, usize),
+    mut w: W,
+    Target { to, stride, more, last }: Target,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
@@ -114,20 +141,24 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
         let mut sums = [[L::splat(0.0); P]; M];
         let mut k = 0;
         while k + STEPS <= depth {
-            sums = add_steps::<L, M, P, STEPS>(sums, [(x.add(k), x_stride), (w, w_stride)]);
-            w = w.wrapping_add(STEPS * w_stride);
+            let x = (x.add(k), x_stride);
+            sums = add_steps::<L, M, P, STEPS, WHOLE, W>(sums, x, w, last);
+            w = w.from(STEPS);
             k += STEPS;
         }
         while k < depth {
-            sums = add_steps::<L, M, P, 1>(sums, [(x.add(k), x_stride), (w, w_stride)]);
-            w = w.wrapping_add(w_stride);
+            let x = (x.add(k), x_stride);
+            sums = add_steps::<L, M, P, 1, WHOLE, W>(sums, x, w, last);
+            w = w.from(1);
             k += 1;
         }
         for r in 0..M {
             for p in 0..P {
                 let to = to.add(r * stride + p * L::LEN);
-                let sum = if more { L::load(to).add(sums[r][p]) } else { sums[r][p] };
-                sum.store(to);
+                let count = if p + 1 < P { L::LEN } else { last };
+                let sum = sums[r][p];
+                let sum = if more { L::load_first(to, count).add(sum) } else { sum };
+                sum.store_first(to, count);
             }
         }
     }
@@ -138,16 +169,28 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize>(
 /// # Safety
 /// All elements that are read exist.
 #[inline(always)]
-unsafe fn add_steps<L: Lanes, const M: usize, const P: usize, const K: usize>(
+unsafe fn add_steps<
+    L: Lanes,
+    const M: usize,
+    const P: usize,
+    const K: usize,
+    const WHOLE: bool,
+    W: PanelRows,
+>(
     mut sums: [[L; P]; M],
-    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
+    (x, x_stride): (*const f32, usize),
+    w: W,
+    last: usize,
 ) -> [[L; P]; M] {
     for k in 0..K {
         // SAFETY: as the caller promises.
         unsafe {
+            let row = w.row(k);
             let mut columns = [L::splat(0.0); P];
             for p in 0..P {
-                columns[p] = L::load(w.add(k * w_stride + p * L::LEN));
+                let from = row.add(p * L::LEN);
+                let whole = WHOLE || p + 1 < P;
+                columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
             }
             for r in 0..M {
                 let x = L::splat(*x.add(r * x_stride + k));
@@ -175,7 +218,8 @@ pub(super) unsafe fn dots<L: Lanes>(
     const WIDE: usize = 4;
     for column in (0..columns).step_by(WIDE) {
         for row in (0..rows).step_by(FEW) {
-            let target = Target { to: out.wrapping_add(row * stride + column), stride, more };
+            let target =
+                Target { to: out.wrapping_add(row * stride + column), stride, more, last: 1 };
             let operands = [(x.row(row), x.stride), (w.row(column), w.stride)];
             // SAFETY: all elements of the tile exist, as the caller of `dots` promises.
             unsafe {
@@ -206,7 +250,7 @@ pub(super) unsafe fn dots<L: Lanes>(
 unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
     depth: usize,
     [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
-    Target { to, stride, more }: Target,
+    Target { to, stride, more, .. }: Target,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
@@ -262,7 +306,7 @@ pub(super) unsafe fn strips<L: Lanes>(
             let deep = if depth - k < DEEP { 1 } else { DEEP };
             let mut column = start;
             while column < end {
-                let target = Target { to: out.wrapping_add(column), stride, more: true };
+                let target = Target { to: out.wrapping_add(column), stride, more: true, last: 1 };
                 let operands = [
                     (x.row(0).wrapping_add(k), x.stride),
                     (w.row(k).wrapping_add(column), w.stride),

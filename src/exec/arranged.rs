@@ -1,0 +1,93 @@
+//! Copies of data that does not change, in the order in which a kernel reads them.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Most bytes of all copies.
+const BUDGET: usize = 1 << 30;
+/// Bytes of all copies.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// The place of one copy beside its data. The copy is made when the data are read for the second time, and freed with
+/// them.
+#[derive(Debug, Default)]
+pub(crate) struct ArrangedCopy {
+    was_read: AtomicBool,
+    copy: OnceLock<Option<Arrangement>>,
+}
+
+/// Elements in an order that the key describes.
+#[derive(Debug)]
+struct Arrangement {
+    key: ArrangementKey,
+    elements: Vec<f32>,
+}
+
+/// The order of a copy: the view that was copied, and the width of its panels.
+pub(crate) type ArrangementKey = [i64; 6];
+
+impl ArrangedCopy {
+    /// Returns the copy in the order of `key`, which `make` makes of `len` elements. Returns `None` at the first read, and
+    /// where there is a copy in another order or no room.
+    pub fn get(
+        &self,
+        key: ArrangementKey,
+        len: usize,
+        make: impl FnOnce() -> Vec<f32>,
+    ) -> Option<&[f32]> {
+        if !self.was_read.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let made = self.copy.get_or_init(|| {
+            let bytes = size_of::<f32>() * len;
+            let before = KEPT.fetch_add(bytes, Ordering::Relaxed);
+            if before.saturating_add(bytes) > BUDGET {
+                KEPT.fetch_sub(bytes, Ordering::Relaxed);
+                return None;
+            }
+            let mut elements = make();
+            elements.resize(len, 0.0);
+            Some(Arrangement { key, elements })
+        });
+        made.as_ref().filter(|made| made.key == key).map(|made| &made.elements[..])
+    }
+}
+
+/// The clone of a buffer has no copy yet.
+impl Clone for ArrangedCopy {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Drop for Arrangement {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(size_of::<f32>() * self.elements.len(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::HostBuffer;
+
+    #[test]
+    fn a_copy_is_made_at_the_second_read_and_lives_until_the_data_change() {
+        let mut data = HostBuffer::from_slice(&[1.0_f32, 2.0, 3.0]);
+        let (key, other) = ([0, 1, 2, 3, 4, 5], [0; 6]);
+        let get = |data: &HostBuffer, key, at: f32| {
+            data.arranged().get(key, 2, || vec![at; 2]).map(<[f32]>::to_vec)
+        };
+        assert_eq!(get(&data, key, 1.0), None);
+        assert_eq!(get(&data, key, 2.0), Some(vec![2.0; 2]));
+        assert_eq!(get(&data, key, 3.0), Some(vec![2.0; 2]), "it was kept");
+        assert_eq!(get(&data, other, 3.0), None, "the copy has another order");
+        assert_eq!(get(&data.clone(), key, 4.0), None, "a clone has none yet");
+        data.write(&[4.0_f32, 5.0, 6.0]);
+        assert_eq!(get(&data, key, 5.0), None);
+        assert_eq!(get(&data, key, 6.0), Some(vec![6.0; 2]));
+        let huge = data.clone();
+        let make = || unreachable!("there is no room");
+        assert!((0..2).all(|_| huge.arranged().get(key, BUDGET / 2, make).is_none()));
+    }
+}

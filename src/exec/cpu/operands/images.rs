@@ -1,0 +1,393 @@
+//! Blocks of images, laid out so that every window has its elements at the same distances from its place.
+//!
+//! If windows move by s elements along an axis, the elements at 0, s, 2s … are neighbours, then those at 1, 1 + s …: one
+//! *phase* follows the other, and a window moves by one element within each. Rows of a block also have elements that no
+//! window begins with, those behind the last window of a row.
+
+use std::ops::Range;
+
+use bytemuck::cast_slice;
+use multiversion::multiversion;
+use smallvec::SmallVec;
+
+use super::windows::{Axis, BORDERS, Place, Windows};
+use crate::base::shape::Window;
+
+/// Elements behind a block that vectors may read.
+const BEHIND: usize = 64;
+
+/// Images with their borders, seen through windows that slide down and along.
+#[derive(Debug)]
+pub(crate) struct Images<'w, 'a> {
+    windows: &'w Windows<'a>,
+    /// The distance of each channel from the first.
+    channels: Vec<i64>,
+    /// Down and along.
+    axes: [ImageAxis; 2],
+    /// The row elements of a matrix of windows: their channel, and their coordinates in a window.
+    elements: Vec<(usize, [usize; 2])>,
+}
+
+#[derive(Clone, Debug)]
+struct ImageAxis {
+    window: Window,
+    /// Places of windows.
+    count: usize,
+    /// Elements of memory between neighbours.
+    unit: i64,
+    /// The coordinates inside of the border.
+    inside: Range<usize>,
+    /// The phases that windows reach.
+    phases: SmallVec<[usize; 4]>,
+}
+
+impl ImageAxis {
+    /// Elements of a phase that `count` windows cover.
+    fn len(&self, count: usize) -> usize {
+        let Window { size, step, dilation } = self.window;
+        count + (size - 1) * dilation / step
+    }
+
+    /// The phase of an element of a window by position among all, and the element's place in it.
+    fn tap(&self, element: usize) -> [usize; 2] {
+        let Window { step, dilation, .. } = self.window;
+        let at = element * dilation;
+        let phase = self.phases.iter().position(|&phase| phase == at % step);
+        [phase.unwrap_or(0), at / step]
+    }
+}
+
+/// The layout of a block of so many rows of windows.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockLayout {
+    /// Elements from one row of windows to the next.
+    pub pitch: usize,
+    /// Elements of a phase, and of a channel.
+    phase: usize,
+    channel: usize,
+    /// The place of each element of a window, counted from that of the window.
+    pub offsets: Vec<usize>,
+    /// Elements of a block.
+    pub len: usize,
+}
+
+impl BlockLayout {
+    /// Places from the first window of `rows` rows to the last of `columns` in the last row.
+    pub fn places(&self, rows: usize, columns: usize) -> usize {
+        (rows - 1) * self.pitch + columns
+    }
+}
+
+impl<'w, 'a> Images<'w, 'a> {
+    /// The images that `windows` slide over, if their places lie along at most two axes.
+    pub fn of(windows: &'w Windows<'a>) -> Option<Self> {
+        let mut taps: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, windows.rows.len());
+        // A single place, if there is no more.
+        let one = Axis { dim: 1, step: Place::default() };
+        let places = match windows.columns[..] {
+            [] => [one, one],
+            [along] => [one, along],
+            [along, down] => [down, along],
+            _ => return None,
+        };
+        let counts =
+            |border: usize| places.iter().filter(|axis| axis.step.coordinates[border] != 0).count();
+        if (0..BORDERS).any(|border| counts(border) > 1) {
+            return None;
+        }
+        let mut axes = SmallVec::<[ImageAxis; 2]>::new();
+        for (at, axis) in places.iter().enumerate() {
+            axes.push(image_axis(windows, axis, &mut taps, at)?);
+        }
+        let axes = axes.into_inner().ok()?;
+        let is_channel = |(axis, tap): (&Axis, &Option<usize>)| {
+            tap.is_some() || axis.step.coordinates == [0; BORDERS]
+        };
+        if !windows.rows.iter().zip(&taps).all(is_channel) {
+            return None;
+        }
+        let mut channels = vec![0];
+        let mut elements = vec![(0, [0; 2])];
+        // Outermost first, so that the order is that of rows.
+        for (axis, tap) in windows.rows.iter().zip(&taps).rev() {
+            let next = |&(channel, at): &(usize, [usize; 2])| {
+                (0..axis.dim).map(move |i| match tap {
+                    Some(along) => {
+                        let mut at = at;
+                        at[*along] = i;
+                        (channel, at)
+                    }
+                    None => (channel * axis.dim + i, at),
+                })
+            };
+            elements = elements.iter().flat_map(next).collect();
+            if tap.is_none() {
+                let next = |&from: &i64| (0..axis.dim).map(move |i| from + i as i64 * axis.step.at);
+                channels = channels.iter().flat_map(next).collect();
+            }
+        }
+        Some(Self { windows, channels, axes, elements })
+    }
+
+    /// Rows of windows, and windows of a row.
+    pub fn counts(&self) -> [usize; 2] {
+        [self.axes[0].count, self.axes[1].count]
+    }
+
+    /// The layout of blocks of `rows` rows of windows.
+    pub fn layout(&self, rows: usize) -> BlockLayout {
+        let [down, along] = &self.axes;
+        let pitch = along.len(along.count);
+        let phase = down.len(rows) * pitch;
+        let channel = phase * down.phases.len() * along.phases.len();
+        let place = |&(index, [i, j]): &(usize, [usize; 2])| {
+            let ([y_phase, y], [x_phase, x]) = (down.tap(i), along.tap(j));
+            index * channel + (y_phase * along.phases.len() + x_phase) * phase + y * pitch + x
+        };
+        let offsets = self.elements.iter().map(place).collect();
+        let len = self.channels.len() * channel + BEHIND;
+        BlockLayout { pitch, phase, channel, offsets, len }
+    }
+
+    /// Lays out the elements of image `index` that `rows` rows of windows from `first` on see. `block` has the length of
+    /// the layout.
+    pub fn lay_out(
+        &self,
+        index: usize,
+        layout: &BlockLayout,
+        (first, rows): (usize, usize),
+        block: &mut [f32],
+    ) {
+        assert_eq!(block.len(), layout.len);
+        let [down, along] = &self.axes;
+        let origin = self.windows.origin(index);
+        let step = along.window.step;
+        let stride = along.unit * step as i64;
+        // For each phase along rows the elements inside of the border, and the place of the first in memory.
+        let inside = along.phases.iter().map(|&phase| {
+            let at = |bound: usize| bound.saturating_sub(phase).div_ceil(step).min(layout.pitch);
+            let range = at(along.inside.start)..at(along.inside.end);
+            let from = (phase + range.start * step) as i64 * along.unit;
+            (range, from)
+        });
+        let inside: SmallVec<[(Range<usize>, i64); 4]> = inside.collect();
+        let lines = down.phases.iter().enumerate().flat_map(|(at, &phase)| {
+            (0..down.len(rows)).map(move |row| (at, row, (first + row) * down.window.step + phase))
+        });
+        let (data, border) = (cast_slice(self.windows.data), f32::from_bits(self.windows.border));
+        let mut parts: SmallVec<[LinePart; 64]> = SmallVec::new();
+        for (phase, row, y) in lines {
+            for (at, (range, from)) in inside.iter().enumerate() {
+                let to = (phase * along.phases.len() + at) * layout.phase + row * layout.pitch;
+                let is_inside = down.inside.contains(&y) && !range.is_empty();
+                let inside = if is_inside { range.clone() } else { 0..0 };
+                let from = origin + y as i64 * down.unit + from;
+                parts.push(LinePart { to, inside, from });
+            }
+        }
+        // In ascending order: a copy of a fixed size writes beyond its part.
+        parts.sort_unstable_by_key(|part| part.to);
+        let lines = Lines { parts: &parts, pitch: layout.pitch, data, stride, border };
+        for (at, &channel) in self.channels.iter().enumerate() {
+            let out = &mut block[at * layout.channel..];
+            match stride {
+                1 => lay_lines::<1>(&lines, channel, out),
+                2 => lay_lines::<2>(&lines, channel, out),
+                _ => lay_lines::<0>(&lines, channel, out),
+            }
+        }
+    }
+}
+
+/// Elements of a copy of a fixed size.
+const CHUNK: usize = 16;
+
+/// The part of a line that goes to a phase.
+struct LinePart {
+    to: usize,
+    /// The elements inside of the border, and the place of the first in memory.
+    inside: Range<usize>,
+    from: i64,
+}
+
+/// The lines of a block of a channel.
+struct Lines<'l> {
+    parts: &'l [LinePart],
+    pitch: usize,
+    data: &'l [f32],
+    /// The distance between neighbouring elements in memory.
+    stride: i64,
+    border: f32,
+}
+
+/// Lays out the lines of a channel, whose elements lie `S` apart, or any distance where `S` is 0. `block` has a chunk of
+/// room behind the channel.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn lay_lines<const S: usize>(lines: &Lines<'_>, channel: i64, block: &mut [f32]) {
+    let &Lines { parts, pitch, data, stride, border } = lines;
+    for LinePart { to, inside, from } in parts {
+        let out = &mut block[*to..];
+        // Elements written beyond a part are overwritten by the next part, or lie behind the channel.
+        for at in (0..inside.start).step_by(CHUNK) {
+            put(out, at, [border; CHUNK]);
+        }
+        let first = from + channel;
+        for at in (0..inside.len()).step_by(CHUNK) {
+            let start = (first + at as i64 * stride) as usize;
+            let picked = match S {
+                1 => chunk::<CHUNK>(data, start).copied(),
+                2 => chunk::<{ 2 * CHUNK }>(data, start).map(halved),
+                _ => None,
+            };
+            if let Some(picked) = picked {
+                put(out, inside.start + at, picked);
+                continue;
+            }
+            for i in at..inside.len().min(at + CHUNK) {
+                out[inside.start + i] = data[(first + i as i64 * stride) as usize];
+            }
+        }
+        for at in (inside.end..pitch).step_by(CHUNK) {
+            put(out, at, [border; CHUNK]);
+        }
+    }
+}
+
+/// The `N` elements from `at` on, if there are as many.
+#[inline(always)]
+fn chunk<const N: usize>(data: &[f32], at: usize) -> Option<&[f32; N]> {
+    data.get(at..)?.first_chunk()
+}
+
+/// Sets the elements from `at` on, all of which exist.
+#[inline(always)]
+fn put(out: &mut [f32], at: usize, elements: [f32; CHUNK]) {
+    *out[at..].first_chunk_mut().expect("a block has room behind its last channel") = elements;
+}
+
+/// Every second element.
+#[inline(always)]
+fn halved(elements: &[f32; 2 * CHUNK]) -> [f32; CHUNK] {
+    std::array::from_fn(|i| elements[2 * i])
+}
+
+/// Copies the first `width` elements of rows that lie `pitch` apart, one row after the other.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+pub(crate) fn copy_rows(rows: &[f32], pitch: usize, width: usize, out: &mut [f32]) {
+    let count = out.len() / width.max(1);
+    for row in 0..count {
+        let (from, to) = (row * pitch, row * width);
+        for at in (0..width).step_by(CHUNK) {
+            // Elements written beyond a row are overwritten by the next.
+            let target = out[to + at..].first_chunk_mut::<CHUNK>();
+            if let (Some(rows), Some(out)) = (chunk(rows, from + at), target) {
+                *out = *rows;
+                continue;
+            }
+            let rest = at..width.min(at + CHUNK);
+            for (out, row) in out[to..][rest.clone()].iter_mut().zip(&rows[from..][rest]) {
+                *out = *row;
+            }
+        }
+    }
+}
+
+/// The axis of an image along which the places of `axis` lie. The axis of window elements that belongs to it, if there is
+/// one, is marked in `taps` with `number`.
+fn image_axis(
+    windows: &Windows<'_>,
+    axis: &Axis,
+    taps: &mut [Option<usize>],
+    number: usize,
+) -> Option<ImageAxis> {
+    let own = (0..windows.rows.len()).filter(|&row| taps[row].is_none());
+    let pairs = own.filter_map(|row| Some((row, window(axis, &windows.rows[row])?)));
+    let nearest = pairs.min_by_key(|(_, window)| window.step.max(window.dilation));
+    let window = match nearest {
+        Some((row, window)) => {
+            taps[row] = Some(number);
+            window
+        }
+        None => Window { size: 1, step: 1, dilation: 1 },
+    };
+    let step = window.step as i64;
+    let unit = axis.step.at / step;
+    let mut inside = 0..window.extent(axis.dim);
+    for border in 0..BORDERS {
+        let by = axis.step.coordinates[border] / step;
+        if by > 0 {
+            let first = windows.origin.coordinates[border];
+            let from =
+                |bound: i64| usize::try_from((bound - first + by - 1).div_euclid(by)).unwrap_or(0);
+            let end = from(windows.inside[border]);
+            inside = inside.start.max(from(0))..inside.end.min(end);
+        }
+    }
+    inside.end = inside.end.max(inside.start);
+    let mut phases: SmallVec<[usize; 4]> =
+        (0..window.size).map(|k| k * window.dilation % window.step).collect();
+    phases.sort_unstable();
+    phases.dedup();
+    Some(ImageAxis { window, count: axis.dim, unit, inside, phases })
+}
+
+/// The windows whose places lie along `places` and whose elements lie along `elements`, if both step through memory and
+/// through coordinates in the same proportion.
+fn window(places: &Axis, elements: &Axis) -> Option<Window> {
+    let (step, dilation) = (places.step.at, elements.step.at);
+    if step <= 0 || dilation <= 0 {
+        return None;
+    }
+    let unit = gcd(step, dilation);
+    let (step, dilation) = (step / unit, dilation / unit);
+    let coordinates = places.step.coordinates.iter().zip(&elements.step.coordinates);
+    let in_proportion = coordinates
+        .into_iter()
+        .all(|(place, element)| place * dilation == element * step && place % step == 0);
+    // The elements of windows that hardly overlap are rows of a matrix.
+    let is_window =
+        dilation < step * places.dim as i64 && step <= 2 * (elements.dim as i64 * dilation);
+    let [size, step, dilation] = [elements.dim, step as usize, dilation as usize];
+    (in_proportion && is_window).then_some(Window { size, step, dilation })
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Checks the elements of all windows in blocks of some rows.
+#[cfg(test)]
+pub(super) fn check(
+    windows: &Windows<'_>,
+    [count, deep, height, width]: [usize; 4],
+    element: impl Fn(usize, usize, usize) -> u32,
+) {
+    let Some(images) = Images::of(windows) else {
+        assert!(height == 1 || width == 1, "a window moves along both axes");
+        return;
+    };
+    let [rows, columns] = images.counts();
+    assert_eq!(rows * columns, height * width);
+    for per in [1, 2, rows] {
+        let layout = images.layout(per);
+        assert_eq!(layout.offsets.len(), deep);
+        for (index, first) in
+            (0..count).flat_map(|index| (0..rows).step_by(per).map(move |row| (index, row)))
+        {
+            let mut block = vec![f32::NAN; layout.len];
+            let own = per.min(rows - first);
+            images.lay_out(index, &layout, (first, own), &mut block);
+            for (k, offset) in layout.offsets.iter().enumerate() {
+                for (row, column) in
+                    (0..own).flat_map(|row| (0..columns).map(move |column| (row, column)))
+                {
+                    let got = block[offset + row * layout.pitch + column].to_bits();
+                    let want = element(index, k, (first + row) * columns + column);
+                    assert_eq!(got, want, "{per} {index} {k} {first} {row} {column}");
+                }
+            }
+            let last = layout.offsets.iter().max().copied().unwrap_or(0);
+            assert!(last + layout.places(per, columns) + BEHIND <= layout.len + 1);
+        }
+    }
+}
