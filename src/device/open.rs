@@ -13,7 +13,7 @@ use crate::exec::gpu::{AdapterChoice, Gpu};
 impl Device {
     /// The best GPU together with the host's cores: each graph runs where it is predicted to be done
     /// first. Without a hardware GPU that can be opened, the cores alone;
-    /// [`DeviceInfo::fallback`] then says why.
+    /// [`DeviceInfo::fallback`](crate::DeviceInfo::fallback) then says why.
     ///
     /// `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice; with `gpu`, a software adapter will
     /// do. `ONETRIP_ADAPTER` picks the GPU whose name contains it, ignoring case, or whose PCI bus ID it is.

@@ -1,5 +1,7 @@
 //! The files that are checked, and in place of what they need: `janitor` and `threads`.
 
+#[path = "../../../src/exec/arranged.rs"]
+mod arranged;
 #[path = "../../../src/exec/budget/mod.rs"]
 pub mod budget;
 #[path = "../../../src/exec/host.rs"]
