@@ -42,7 +42,7 @@ pub async fn print() -> Result<()> {
     Ok(())
 }
 
-/// The median time of planning and of printing what was planned: nothing is compiled or run.
+/// The median time of planning: nothing is printed, compiled or run.
 pub async fn time(device: &Device, record: Record) -> Result<Duration> {
     let batch = GpuCommandBatch::new(device);
     let x = batch.upload_shaped(numbers(SIDE * SIDE), [SIDE, SIDE]);
