@@ -17,7 +17,6 @@ use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::plan::place::chooser::Chooser;
 use crate::plan::place::split::SideTargets;
-use crate::plan::schedule::memory::lives;
 
 /// The kernels that will run, their sides and the reasons. Prints as a page, which is written only then.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +65,7 @@ impl Explanation {
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
-            Printer { plan, limits: &limits, lives: lives(plan) }.page(text);
+            Printer::new(plan, &limits).page(text);
         };
         let mut text = String::new();
         match &placed.planned {
@@ -228,7 +227,7 @@ mod tests {
         let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
         let mut text = String::new();
         head(&mut text, &plan);
-        Printer { plan: &plan, limits: &target.limits, lives: lives(&plan) }.page(&mut text);
+        Printer::new(&plan, &target.limits).page(&mut text);
         text
     }
 
