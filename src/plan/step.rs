@@ -3,12 +3,13 @@
 use smallvec::SmallVec;
 
 use super::forms::Form;
-use super::step_parts::{Lookup, OperandSource, StepOperand, StepOutput, StepParts};
+use super::step_parts::{Border, Lookup, OperandSource, StepOperand, StepOutput, StepParts};
 use super::target::Target;
 use super::value::Value;
 use super::value::ValueId;
 use crate::base::dtype::Scalar;
 use crate::base::place::Place;
+use crate::cost::Backend;
 use crate::expr::Expr;
 
 /// One kernel: a form, with expressions in its holes.
@@ -27,6 +28,8 @@ pub(crate) struct Step {
     pub scalars: Vec<Scalar>,
     /// The look-ups among the expressions.
     pub lookups: Vec<Lookup>,
+    /// The borders among the expressions.
+    pub borders: Vec<Border>,
     /// At least one; all are written for every element of the form's result.
     pub outputs: SmallVec<[StepOutput; 1]>,
     /// Memory of 32-bit words that only this step uses, for partial results.
@@ -60,16 +63,20 @@ impl Step {
 
     /// The contents of the step around its form; `values` are those of its plan.
     pub fn parts<'a>(&'a self, values: &'a [Value]) -> StepParts<'a> {
-        let Self { expr, operands, scalars, outputs, lookups, .. } = self;
-        StepParts { expr, operands, scalars, outputs, lookups, values }
+        let Self { expr, operands, scalars, outputs, lookups, borders, .. } = self;
+        StepParts { expr, operands, scalars, outputs, lookups, borders, values }
     }
 
-    /// Chooses the schedule of the form on a GPU, and asks for the memory of partial results.
+    /// Lets the form find what its expressions are. On a GPU it also chooses its schedule, and asks for the memory of
+    /// partial results.
     pub fn tune(&mut self, values: &[Value], target: &Target) {
-        let Self { form, expr, operands, scalars, outputs, lookups, .. } = self;
-        let parts = StepParts { expr, operands, scalars, outputs, lookups, values };
-        form.kernel_mut().schedule(&parts, target);
-        self.scratch = Scratch::of(form, &parts);
+        let Self { form, expr, operands, scalars, outputs, lookups, borders, .. } = self;
+        let parts = StepParts { expr, operands, scalars, outputs, lookups, borders, values };
+        form.kernel_mut().analyse(&parts);
+        if target.backend == Backend::Gpu {
+            form.kernel_mut().schedule(&parts, target);
+            self.scratch = Scratch::of(form, &parts);
+        }
     }
 
     /// The number of GPU dispatches that the step takes.

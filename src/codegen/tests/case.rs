@@ -148,6 +148,7 @@ impl Maker {
             scalars: self.scalars,
             outputs: self.outputs.into(),
             lookups: Vec::new(),
+            borders: Vec::new(),
             scratch: None,
             cost: Cost::default(),
         };

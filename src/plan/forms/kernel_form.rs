@@ -30,6 +30,9 @@ pub(crate) trait KernelForm {
     /// Counts the work of the form.
     fn work(&self, tally: &mut Tally<'_>);
 
+    /// Finds what the step's expressions are, for both sides.
+    fn analyse(&mut self, _parts: &StepParts<'_>) {}
+
     /// Chooses the schedule of a GPU kernel.
     fn schedule(&mut self, _parts: &StepParts<'_>, _target: &Target) {}
 

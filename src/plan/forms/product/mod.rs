@@ -11,7 +11,6 @@ use self::schedule::ProductSize;
 pub(crate) use self::schedule::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
 pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::axes::Dims;
-use super::border::Bordered;
 use super::kernel_form::{KernelForm, gathers, join, partial};
 use super::tally::{Tally, count};
 use crate::base::dtype::{DType, Ty};
@@ -20,7 +19,7 @@ use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
 use crate::expr::{ExprNode, Ref};
 use crate::ops::Precision;
-use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::step_parts::{Border, Space, StepParts};
 use crate::plan::target::Target;
 
 /// Columns of a product that the host computes at a time: a vector of 16.
@@ -80,7 +79,7 @@ fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
 impl MatMulForm {
     /// True if the right operand is windows of images of `f32`, perhaps with a border.
     fn reads_images(&self, parts: &StepParts<'_>) -> bool {
-        let Bordered { element, .. } = Bordered::of(parts.expr, parts.scalars, self.w);
+        let element = Border::of(parts.borders, self.w).map_or(self.w, |border| border.element);
         let ExprNode::Load(at) = parts.expr.node(element) else { return false };
         let operand = &parts.operands[usize::from(at)];
         self.spread.is_some() && operand.source.value().is_some() && operand.dtype == DType::F32

@@ -127,6 +127,10 @@ impl KernelForm for ReduceForm {
         if self.sliding.is_some() { 0.0 } else { gathers(parts.operands) }
     }
 
+    fn analyse(&mut self, parts: &StepParts<'_>) {
+        self.sliding = self.find_sliding(parts);
+    }
+
     fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {
         let (outer, inner) = (points(&self.outer), points(&self.inner));
         let cores = target.profile.cores as usize;

@@ -19,10 +19,9 @@ use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Move, View};
 use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
-use crate::plan::forms::Form;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::step::{Cost, Step};
-use crate::plan::step_parts::{Lookup, OperandSource, Space, StepOperand, StepOutput};
+use crate::plan::step_parts::{Border, Lookup, OperandSource, Space, StepOperand, StepOutput};
 use crate::plan::value::ValueId;
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
@@ -48,23 +47,21 @@ pub(crate) fn step(
         leaves: Leaves { builder: &builder, operands: Vec::new(), scalars: Vec::new() },
         known: HashMap::new(),
         lookups: Vec::new(),
+        borders: Vec::new(),
     };
-    let mut form = emitter.form(group)?;
+    let form = emitter.form(group)?;
     let outputs = emitter.outputs(group)?;
-    let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, .. } = emitter;
-    let expr = builder.finish();
-    if let Form::Reduce(form) = &mut form {
-        form.sliding = form.find_sliding(&expr, &operands, &scalars);
-    }
+    let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, borders, .. } = emitter;
     Some(Step {
         ops: names(ir, &group.ops),
         place: ir.nodes[group.root].place.clone(),
         form,
-        expr,
+        expr: builder.finish(),
         operands,
         scalars,
         outputs,
         lookups,
+        borders,
         scratch: None,
         cost: Cost::default(),
     })
@@ -98,6 +95,7 @@ struct Emitter<'a, 'b> {
     /// Values computed before.
     known: HashMap<Read, Ref>,
     lookups: Vec<Lookup>,
+    borders: Vec<Border>,
 }
 
 impl Emitter<'_, '_> {

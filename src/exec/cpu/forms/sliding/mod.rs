@@ -142,10 +142,7 @@ pub(crate) fn run(
 
 /// The number around the images.
 fn border(job: &Job<'_>, sliding: &Sliding) -> u32 {
-    match sliding.border.map(|border| job.step.expr.node(border)) {
-        Some(ExprNode::Scalar(at)) => job.step.scalars[usize::from(at)].lane_bits(),
-        _ => 0,
-    }
+    sliding.border.map_or(0, |number| job.step.scalars[number].lane_bits())
 }
 
 /// The number of neighbouring images that are the same.
