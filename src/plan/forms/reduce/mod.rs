@@ -1,11 +1,12 @@
 //! The form of reductions.
 
+mod axes;
 mod find_sliding;
 mod sliding;
 mod windows;
 
+pub(crate) use self::axes::ReduceAxes;
 pub(crate) use self::sliding::Sliding;
-pub(crate) use self::windows::ReduceAxes;
 pub(crate) use self::windows::{Met, WindowLanes, Windows};
 use super::axes::Dims;
 use super::kernel_form::{KernelForm, gathers, join, partial};

@@ -17,6 +17,7 @@ use super::path::{Path, Views};
 use super::reads::{Read, epilogue_space, into_epilogue, is_heavy};
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Move, View};
+use crate::error::PlanError;
 use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
 use crate::plan::passes::failure_sites::Sites;
@@ -25,7 +26,9 @@ use crate::plan::step_parts::{Border, Lookup, OperandSource, Space, StepOperand,
 use crate::plan::value::ValueId;
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
-/// `None` where a path that fusion checked is no view after all.
+///
+/// # Errors
+/// [`PlanError::Invalid`] where a path that fusion checked is no view after all.
 pub(crate) fn step(
     ir: &Ir,
     views: &Views,
@@ -33,7 +36,7 @@ pub(crate) fn step(
     fusion: &Fusion,
     group: &Group,
     values: &[Option<ValueId>],
-) -> Option<Step> {
+) -> Result<Step, PlanError> {
     let builder = Builder::default();
     let mut emitter = Emitter {
         ir,
@@ -49,10 +52,12 @@ pub(crate) fn step(
         lookups: Vec::new(),
         borders: Vec::new(),
     };
-    let form = emitter.form(group)?;
-    let outputs = emitter.outputs(group)?;
+    let (Some(form), Some(outputs)) = (emitter.form(group), emitter.outputs(group)) else {
+        let what = format!("{} cannot be expressed", ir.nodes[group.root].op.name());
+        return Err(PlanError::Invalid { pass: "emit", what });
+    };
     let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, borders, .. } = emitter;
-    Some(Step {
+    Ok(Step {
         ops: names(ir, &group.ops),
         place: ir.nodes[group.root].place.clone(),
         form,
