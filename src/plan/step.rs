@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::forms::Form;
-use super::step_parts::{Border, Lookup, OperandSource, StepOperand, StepOutput, StepParts};
+use super::step_parts::{Border, Lookup, OperandSource, StepContext, StepOperand, StepOutput};
 use super::target::Target;
 use super::value::Value;
 use super::value::ValueId;
@@ -62,20 +62,20 @@ impl Step {
     }
 
     /// The contents of the step around its form; `values` are those of its plan.
-    pub fn parts<'a>(&'a self, values: &'a [Value]) -> StepParts<'a> {
+    pub fn context<'a>(&'a self, values: &'a [Value]) -> StepContext<'a> {
         let Self { expr, operands, scalars, outputs, lookups, borders, .. } = self;
-        StepParts { expr, operands, scalars, outputs, lookups, borders, values }
+        StepContext { expr, operands, scalars, outputs, lookups, borders, values }
     }
 
     /// Lets the form find what its expressions are. On a GPU it also chooses its schedule, and asks for the memory of
     /// partial results.
     pub fn tune(&mut self, values: &[Value], target: &Target) {
         let Self { form, expr, operands, scalars, outputs, lookups, borders, .. } = self;
-        let parts = StepParts { expr, operands, scalars, outputs, lookups, borders, values };
-        form.kernel_mut().analyse(&parts);
+        let context = StepContext { expr, operands, scalars, outputs, lookups, borders, values };
+        form.kernel_mut().analyse(&context);
         if target.backend == Backend::Gpu {
-            form.kernel_mut().schedule(&parts, target);
-            self.scratch = Scratch::of(form, &parts);
+            form.kernel_mut().tune(&context, target);
+            self.scratch = Scratch::of(form, &context);
         }
     }
 
@@ -105,8 +105,8 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// The scratch memory of a form with its schedule, in the first slot.
-    pub fn of(form: &Form, parts: &StepParts<'_>) -> Option<Self> {
-        let words = form.kernel().scratch_words(parts) as u64;
+    pub fn of(form: &Form, context: &StepContext<'_>) -> Option<Self> {
+        let words = form.kernel().scratch_words(context) as u64;
         (words > 0).then_some(Self { words, slot: 0 })
     }
 }

@@ -120,7 +120,7 @@ impl Border {
 
 /// The contents of a step around its form, as the form's methods see them.
 #[derive(Clone, Copy)]
-pub(crate) struct StepParts<'a> {
+pub(crate) struct StepContext<'a> {
     pub expr: &'a Expr,
     pub operands: &'a [StepOperand],
     pub scalars: &'a [Scalar],
@@ -131,7 +131,7 @@ pub(crate) struct StepParts<'a> {
     pub values: &'a [Value],
 }
 
-impl StepParts<'_> {
+impl StepContext<'_> {
     /// The roots of all outputs.
     pub fn roots(&self) -> SmallVec<[Ref; 2]> {
         self.outputs.iter().map(|output| output.root).collect()

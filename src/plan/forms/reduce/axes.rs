@@ -2,7 +2,7 @@
 
 use crate::expr::Ref;
 use crate::plan::forms::axes::CollapsedAxes;
-use crate::plan::step_parts::StepParts;
+use crate::plan::step_parts::StepContext;
 
 /// The reduced and the remaining axes, with the index maps of operands and outputs.
 pub(crate) struct ReduceAxes {
@@ -15,13 +15,13 @@ pub(crate) struct ReduceAxes {
 }
 
 impl ReduceAxes {
-    pub fn new(outer: &[usize], inner: &[usize], prologue: Ref, parts: &StepParts<'_>) -> Self {
-        let main = parts.operands_of(&[prologue]);
-        let out = parts.operands_of(&parts.roots());
+    pub fn new(outer: &[usize], inner: &[usize], prologue: Ref, context: &StepContext<'_>) -> Self {
+        let main = context.operands_of(&[prologue]);
+        let out = context.operands_of(&context.roots());
         let rank = outer.len();
-        let strides = |&o: &usize| &parts.operands[o].view.strides[..];
+        let strides = |&o: &usize| &context.operands[o].view.strides[..];
         let main_outer = main.iter().map(|o| &strides(o)[..rank]);
-        let outputs = parts.outputs.iter().map(|o| &o.view.strides[..]);
+        let outputs = context.outputs.iter().map(|o| &o.view.strides[..]);
         let all: Vec<&[i64]> = main_outer.chain(out.iter().map(strides)).chain(outputs).collect();
         let outer = CollapsedAxes::collapse(outer, &all);
         let all: Vec<&[i64]> = main.iter().map(|o| &strides(o)[rank..]).collect();

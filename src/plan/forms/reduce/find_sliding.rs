@@ -9,7 +9,7 @@ use super::sliding::{LAYOUT_FLOPS, Sliding, SlidingAxis};
 use crate::base::shape::{View, Window, points};
 use crate::expr::{Binary, ExprNode, Ref};
 use crate::ops::Combine;
-use crate::plan::step_parts::{Border, OperandSource, StepOperand, StepParts};
+use crate::plan::step_parts::{Border, OperandSource, StepContext, StepOperand};
 
 /// Windows along one axis that lie apart are summed as rows if they have this many elements.
 const LONG: usize = 32;
@@ -18,9 +18,9 @@ const MOST: usize = 1 << 17;
 
 impl ReduceForm {
     /// The windows of a reduction, if each of its elements is an element of an image, perhaps times a weight.
-    pub fn find_sliding(&self, parts: &StepParts<'_>) -> Option<Sliding> {
+    pub fn find_sliding(&self, context: &StepContext<'_>) -> Option<Sliding> {
         let ReduceForm { combine, outer, inner, prologue, .. } = self;
-        let &StepParts { expr, operands, .. } = parts;
+        let &StepContext { expr, operands, .. } = context;
         let combines = matches!(combine, Combine::Sum | Combine::Max | Combine::Min);
         let is_small = points(outer) == 0 || points(inner) < 2;
         if !combines || is_small || expr.can_fail(&[*prologue]) {
@@ -37,7 +37,7 @@ impl ReduceForm {
         };
         [Some((*prologue, None))].into_iter().chain(factors).flatten().find_map(
             |(image, weight)| {
-                let border = Border::of(parts.borders, image);
+                let border = Border::of(context.borders, image);
                 let element = border.map_or(image, |border| border.element);
                 let ranges = border.map_or(&[][..], |border| &border.inside);
                 let mut images = reads(&[element]);

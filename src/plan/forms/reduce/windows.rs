@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use super::axes::ReduceAxes;
-use crate::plan::step_parts::{OperandSource, StepOperand, StepParts};
+use crate::plan::step_parts::{OperandSource, StepContext, StepOperand};
 
 /// Numbers of results that a thread may make.
 const COUNTS: [usize; 3] = [2, 4, 8];
@@ -50,12 +50,12 @@ impl<'r> Windows<'r> {
     pub const WRITTEN_OUT: usize = 64;
 
     /// The cheapest number of results a thread, if it is cheaper than one.
-    pub fn cheapest(axes: &'r ReduceAxes, parts: &StepParts<'_>) -> Option<WindowLanes> {
+    pub fn cheapest(axes: &'r ReduceAxes, context: &StepContext<'_>) -> Option<WindowLanes> {
         let ReduceAxes { inner, outer, .. } = axes;
         if !(1..=Self::WRITTEN_OUT).contains(&inner.len()) {
             return None;
         }
-        let operands = parts.operands;
+        let operands = context.operands;
         let with = |axis, count| Self::new(axes, WindowLanes { axis, count });
         let fits = |windows: &Self| {
             let WindowLanes { axis, count } = windows.lanes;
