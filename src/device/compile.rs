@@ -21,7 +21,7 @@ impl Prepared {
     /// Returns whether `device` would still run this plan, with the data of residents at these places. Data on the GPU
     /// alone is read there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
-        let is_current = self.revision == device.0.profile_store.revision();
+        let is_current = self.revision == device.0.profiles.store.revision();
         if !is_current || !self.is_usable(device) {
             return false;
         }

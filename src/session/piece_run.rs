@@ -9,8 +9,9 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::results::PieceDone;
-use super::{RunResults, RunStats, yield_now};
+use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
+use crate::base::future::yield_now;
 use crate::base::process::is_forked_child;
 use crate::base::trace::{Timeline, stage};
 use crate::cost::Backend;

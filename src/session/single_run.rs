@@ -1,10 +1,7 @@
 //! One attempt at a run, by one plan. A graph that is split has parts on the host's cores and one on the GPU, in one trip.
 
 use std::borrow::Cow;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::fault::fault;
@@ -12,6 +9,7 @@ use super::piece_run::PieceRun;
 use super::results::{PieceDone, SplitResults};
 use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
+use crate::base::future::both;
 use crate::base::trace::Timeline;
 use crate::device::{Prepared, PreparedPlan};
 use crate::error::{DeviceError, Result};
@@ -165,27 +163,4 @@ impl SingleRun<'_> {
 /// The error if a part is started before the part whose result it reads.
 fn not_run() -> DeviceError {
     DeviceError::broken("a part that is read from was not run")
-}
-
-/// Both results, of two futures that are polled in turn.
-async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|context| {
-        if first.is_none()
-            && let Poll::Ready(done) = one.as_mut().poll(context)
-        {
-            first = Some(done);
-        }
-        if second.is_none()
-            && let Poll::Ready(done) = other.as_mut().poll(context)
-        {
-            second = Some(done);
-        }
-        if first.is_none() || second.is_none() {
-            return Poll::Pending;
-        }
-        first.take().zip(second.take()).map_or(Poll::Pending, Poll::Ready)
-    })
-    .await
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use self::counts::GpuCounts;
 pub(crate) use self::job::{GpuJob, HostData};
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::base::dtype::{DType, Element};
 use crate::codegen::Dispatch;
 use crate::cost::Limits;

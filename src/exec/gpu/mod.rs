@@ -38,7 +38,7 @@ pub(crate) use submit::resident::Parts;
 
 use self::compile::has_room_for_params;
 use self::submit::engine::Engine;
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::custom;
 use super::disk::PipelineStore;
 use super::pipelines::{Pipeline, PipelineKey, Pipelines};
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::base::process::caught;
 use crate::base::trace::event;
 use crate::codegen::Dispatch;
