@@ -130,7 +130,7 @@ struct FileWriter<'a> {
 
 impl<'a> FileWriter<'a> {
     fn new(recorded: &'a Recorded, options: SaveOptions) -> Result<Self> {
-        let holds = |op: &Op| matches!(op, Op::Own(kernel) if kernel.function.is_some());
+        let holds = |op: &Op| matches!(op, Op::Custom(kernel) if kernel.function.is_some());
         if let Some((id, _)) = recorded.graph.iter().find(|(_, node)| holds(&node.op)) {
             return Err(DataError::Function(recorded.origin(id)).into());
         }

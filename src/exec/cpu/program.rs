@@ -47,7 +47,8 @@ impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {
         let tapes = plan.steps.iter().map(|_| Tapes::default()).collect();
         // The time of a user's function is unknown.
-        let calls_user = || plan.steps.iter().any(|step| step.form.kernel().own_kernel().is_some());
+        let calls_user =
+            || plan.steps.iter().any(|step| step.form.kernel().custom_kernel().is_some());
         Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, tapes }
     }
 

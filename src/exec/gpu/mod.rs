@@ -25,7 +25,7 @@ mod tests;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-pub(crate) use compile::{Kernels, check_own};
+pub(crate) use compile::{Kernels, check_custom};
 #[cfg(test)]
 use counts::GpuCounts;
 #[cfg(test)]

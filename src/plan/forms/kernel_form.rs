@@ -4,7 +4,7 @@ use super::tally::Tally;
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
-use crate::ops::OwnKernel;
+use crate::ops::CustomKernel;
 use crate::plan::step_parts::{OperandSource, Space, StepContext, StepOperand};
 use crate::plan::target::Target;
 
@@ -84,7 +84,7 @@ pub(crate) trait KernelForm {
 
     /// The kernel of the user's own that the form runs: it reads all of each table, wherever its indices point, and its
     /// duration is not known.
-    fn own_kernel(&self) -> Option<&OwnKernel> {
+    fn custom_kernel(&self) -> Option<&CustomKernel> {
         None
     }
 }

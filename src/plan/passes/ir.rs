@@ -58,7 +58,7 @@ impl Ir {
 
     /// The positions whose values kernels of the user's own read.
     pub fn read_as_they_are(&self) -> impl Iterator<Item = Ix> + '_ {
-        let own = self.nodes.iter().filter(|node| matches!(node.op, Op::Own(_)));
+        let own = self.nodes.iter().filter(|node| matches!(node.op, Op::Custom(_)));
         own.flat_map(|node| node.inputs.iter().copied())
     }
 

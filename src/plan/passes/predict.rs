@@ -102,7 +102,7 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
     };
     let operands = step.operands.iter().filter(|operand| operand.source.value() == Some(id));
     let reached = total(operands.map(|operand| match operand.source {
-        OperandSource::Table(_) if step.form.kernel().own_kernel().is_some() => u64::MAX,
+        OperandSource::Table(_) if step.form.kernel().custom_kernel().is_some() => u64::MAX,
         OperandSource::Table(_) => step.points(),
         _ => reached(&operand.view),
     }));

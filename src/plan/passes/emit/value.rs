@@ -38,7 +38,7 @@ impl<'b> Emitter<'_, 'b> {
             Op::Reduce { op, axes, .. } => self.reduced(ix, *op, axes),
             Op::Sort { part: Sorted::Values, .. } => self.sorted(ix)?,
             Op::Sort { part: Sorted::Positions, .. } => self.sorted_position(ix),
-            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Own(_) => {
+            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Custom(_) => {
                 self.builder.acc(node.ty.dtype.lane())
             }
             Op::Full(value) => self.leaves.scalar(*value),
