@@ -140,7 +140,7 @@ impl GpuCommandBatch {
     /// let x = batch.upload(&[1.0_f32, -2.0]);
     /// batch.name(x, "x");
     /// batch.name(x.relu(), "y");
-    /// let outputs = batch.compile().await?.run(("x", &[-1.0_f32, 3.0])).await?;
+    /// let outputs = batch.compile().await?.run([("x", &[-1.0_f32, 3.0])]).await?;
     /// assert_eq!(outputs.read::<f32>("y").await?, [0.0, 3.0]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
