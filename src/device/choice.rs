@@ -53,8 +53,8 @@ impl std::fmt::Debug for PlanChoice {
     }
 }
 
-/// A resident is copied to the host if this many runs on the host save at least the time of the copy. A graph that replaces its residents
-/// may find the data back on the GPU each time, so that one run must save it.
+/// A resident is copied to the host if this many runs on the host save at least the time of the copy. A graph that
+/// replaces its residents may find the data back on the GPU each time, so that one run must save it.
 const RUNS_THAT_PAY: f64 = 8.0;
 
 impl Device {
