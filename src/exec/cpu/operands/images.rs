@@ -137,9 +137,7 @@ impl<'w, 'a> Images<'w, 'a> {
         let mut channel = layout.channel * self.channels.len();
         let mut offsets = vec![0];
         for &(dim, tap) in &self.rows {
-            if tap.is_none() {
-                channel /= dim;
-            }
+            channel /= if tap.is_none() { dim } else { 1 };
             let place = |i: usize| match tap.map(|axis| (axis, self.axes[axis].tap(i))) {
                 None => i * channel,
                 Some((0, [phase, y])) => phase * phases * layout.phase + y * layout.pitch,
