@@ -7,9 +7,9 @@ use super::epilogue::Epilogue;
 use super::matmul::{Matrices, MatrixSlice, ProductOutputs, multiply};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::{for_each, parts};
 use crate::exec::cpu::tape::{math, wide};
-use crate::exec::cpu::Job;
 use crate::plan::{AttentionForm, Space};
 
 /// Queries of a block.

@@ -1,19 +1,18 @@
 //! Chains: operations that follow a sum, each of which takes the result of the one before and a second operand. A loop
 //! runs all of them over lanes in registers.
 
+#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
+
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use bytemuck::cast_slice;
-use multiversion::multiversion;
 use smallvec::SmallVec;
 
+use crate::exec::cpu::forms::vectors::Lanes;
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::pair::Second;
-use crate::exec::cpu::tape::{Machine, Span, TILE, Tape, math};
-
-/// Lanes that are computed at a time, and those of the ends of segments.
-const WIDE: usize = 64;
-const NARROW: usize = 16;
+use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 
 /// The operations of a chain, and the values that operands have in common.
 #[derive(Debug)]
@@ -142,78 +141,207 @@ impl BoundChain<'_> {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+/// The loop for the instructions of one kind of processor, over as many lanes as the operands have.
+type RunLinks = unsafe fn(&[SegmentLink<'_>], &mut [f32]);
+
 fn run_links(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-    let len = lanes.len();
-    // The last lanes are computed from copies: some of them are done before.
-    let last: Option<[f32; NARROW]> = lanes.last_chunk().copied();
+    static NATIVE: LazyLock<RunLinks> = LazyLock::new(|| all()[0]);
+    run_links_by(*NATIVE, links, lanes);
+}
+
+fn run_links_by(by: RunLinks, links: &[SegmentLink<'_>], lanes: &mut [f32]) {
+    for link in links {
+        if let SegmentOperand::Lanes(operand) = link.operand {
+            assert!(operand.len() >= lanes.len(), "an operand has all lanes");
+        }
+    }
+    // SAFETY: the processor has the instructions of `by` (`all`), and the operands have all lanes.
+    unsafe { by(links, lanes) }
+}
+
+/// The loops that this processor can run, the best first.
+fn all() -> Vec<RunLinks> {
+    let mut all: Vec<RunLinks> = Vec::new();
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        if fma && is_x86_feature_detected!("avx512f") {
+            all.push(links_avx512);
+        }
+        if fma {
+            all.push(links_avx2);
+        }
+    }
+    all.push(links_plain);
+    all
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,avx2,fma")]
+unsafe fn links_avx512(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
+    // SAFETY: as the caller promises.
+    unsafe { any_links::<std::arch::x86_64::__m512, 8>(links, lanes) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn links_avx2(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
+    // SAFETY: as the caller promises.
+    unsafe { any_links::<std::arch::x86_64::__m256, 4>(links, lanes) }
+}
+
+unsafe fn links_plain(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
+    // SAFETY: as the caller promises.
+    unsafe { any_links::<crate::exec::cpu::forms::vectors::Plain, 4>(links, lanes) }
+}
+
+/// Vectors at a time towards the end of a segment.
+const FEW: usize = 3;
+
+/// Replaces `lanes` by the results of the links, `N` vectors at a time.
+///
+/// # Safety
+/// The processor has the instructions of `L`, and operands have all lanes.
+#[inline(always)]
+unsafe fn any_links<L: Lanes, const N: usize>(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
     let mut at = 0;
-    while let Some(lanes) = lanes[at..].first_chunk_mut::<WIDE>() {
-        run_at(links, at, lanes);
-        at += WIDE;
-    }
-    while let Some(lanes) = lanes[at..].first_chunk_mut::<NARROW>() {
-        run_at(links, at, lanes);
-        at += NARROW;
-    }
-    match last {
-        Some(mut last) if at < len => {
-            run_at(links, len - NARROW, &mut last);
-            lanes[len - NARROW..].copy_from_slice(&last);
+    // SAFETY: as the caller promises; each call gets no more lanes than there are.
+    unsafe {
+        while at + N * L::LEN <= lanes.len() {
+            run_at::<L, N>(links, at, lanes.as_mut_ptr().add(at), L::LEN);
+            at += N * L::LEN;
         }
-        _ => {
-            for (i, lane) in lanes.iter_mut().enumerate().skip(at) {
-                run_at(links, i, std::array::from_mut(lane));
-            }
+        while at + FEW * L::LEN <= lanes.len() {
+            run_at::<L, FEW>(links, at, lanes.as_mut_ptr().add(at), L::LEN);
+            at += FEW * L::LEN;
+        }
+        while at < lanes.len() {
+            let count = L::LEN.min(lanes.len() - at);
+            run_at::<L, 1>(links, at, lanes.as_mut_ptr().add(at), count);
+            at += count;
         }
     }
 }
 
-/// Computes `lanes`, which begin at position `at` of the segment.
+/// Computes `N` vectors of lanes, which begin at position `at` of the segment. The last has `count` lanes.
+///
+/// # Safety
+/// As for [`any_links`].
 #[inline(always)]
-fn run_at<const N: usize>(links: &[SegmentLink<'_>], at: usize, lanes: &mut [f32; N]) {
-    let mut values = *lanes;
-    for &SegmentLink { op, operand } in links {
-        match operand {
-            SegmentOperand::Splat(number) => step(op, &mut values, &[number; N]),
-            SegmentOperand::Lanes(operand) => {
-                let own = operand[at..].first_chunk().expect("an operand has all lanes");
-                step(op, &mut values, own);
-            }
-        }
-    }
-    *lanes = values;
-}
-
-/// Computes `values[i]` = `op(values[i], operand[i])`. It is a macro, since a closure would not be compiled for the
-/// instruction set of the function around it.
-macro_rules! each {
-    ($values:ident, $operand:ident, |$t:ident, $z:ident| $f:expr) => {
+unsafe fn run_at<L: Lanes, const N: usize>(
+    links: &[SegmentLink<'_>],
+    at: usize,
+    lanes: *mut f32,
+    count: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut values = [L::splat(0.0); N];
         for i in 0..N {
-            let ($t, $z) = ($values[i], $operand[i]);
-            $values[i] = $f;
+            values[i] = some::<L, N>(lanes, i, count);
         }
-    };
+        for &SegmentLink { op, operand } in links {
+            let mut own = [L::splat(0.0); N];
+            let mut may_be_nan = true;
+            match operand {
+                SegmentOperand::Splat(number) => {
+                    own = [L::splat(number); N];
+                    may_be_nan = number.is_nan();
+                }
+                SegmentOperand::Lanes(operand) => {
+                    for i in 0..N {
+                        own[i] = some::<L, N>(operand.as_ptr().add(at), i, count);
+                    }
+                }
+            }
+            for i in 0..N {
+                let (t, z) = (values[i], own[i]);
+                values[i] = match op {
+                    Second::Add => t.add(z),
+                    Second::Mul => t.mul(z),
+                    Second::Sub => t.sub(z),
+                    Second::SubFrom => z.sub(t),
+                    Second::Min if !may_be_nan => t.lesser(z),
+                    Second::Min => t.lesser(z).or_nan_of(z),
+                    Second::MinOf => z.lesser(t).or_nan_of(t),
+                    Second::Max if !may_be_nan => t.greater(z),
+                    Second::Max => t.greater(z).or_nan_of(z),
+                    Second::MaxOf => z.greater(t).or_nan_of(t),
+                    Second::Square => t.mul(t),
+                };
+            }
+        }
+        for i in 0..N {
+            let to = lanes.add(i * L::LEN);
+            if N > 1 {
+                values[i].store(to);
+            } else {
+                values[i].store_first(to, count);
+            }
+        }
+    }
 }
 
+/// Reads vector `i` of `N`. A single one has `count` elements.
+///
+/// # Safety
+/// The elements exist, and the processor has the instructions of `L`.
 #[inline(always)]
-fn step<const N: usize>(op: Second, values: &mut [f32; N], operand: &[f32; N]) {
-    match op {
-        Second::Add => each!(values, operand, |t, z| t + z),
-        Second::Mul => each!(values, operand, |t, z| t * z),
-        Second::Sub => each!(values, operand, |t, z| t - z),
-        Second::SubFrom => each!(values, operand, |t, z| z - t),
-        Second::Min => each!(values, operand, |t, z| math::min(t, z)),
-        Second::MinOf => each!(values, operand, |t, z| math::min(z, t)),
-        Second::Max => each!(values, operand, |t, z| math::max(t, z)),
-        Second::MaxOf => each!(values, operand, |t, z| math::max(z, t)),
-        Second::Square => each!(values, operand, |t, _z| t * t),
-    }
+unsafe fn some<L: Lanes, const N: usize>(from: *const f32, i: usize, count: usize) -> L {
+    // SAFETY: as the caller promises.
+    unsafe { if N > 1 { L::load(from.add(i * L::LEN)) } else { L::load_first(from, count) } }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::cpu::tape::math;
+
+    /// The result of an operation on one lane.
+    fn one(op: Second, t: f32, z: f32) -> f32 {
+        match op {
+            Second::Add => t + z,
+            Second::Mul => t * z,
+            Second::Sub => t - z,
+            Second::SubFrom => z - t,
+            Second::Min => math::min(t, z),
+            Second::MinOf => math::min(z, t),
+            Second::Max => math::max(t, z),
+            Second::MaxOf => math::max(z, t),
+            Second::Square => t * t,
+        }
+    }
+
+    #[test]
+    fn each_operation_is_that_of_single_lanes_by_the_instructions_of_any_processor() {
+        use Second::{Add, Max, MaxOf, Min, MinOf, Mul, Square, Sub, SubFrom};
+        let numbers = [-0.0, 0.0, 1.5, -2.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+        for op in [Add, Mul, Sub, SubFrom, Min, MinOf, Max, MaxOf, Square] {
+            for len in [1, 4, 5, 15, 16, 17, 128, 140] {
+                let sums: Vec<f32> = (0..len).map(|at| numbers[at % 7]).collect();
+                let other: Vec<f32> = (0..len).map(|at| numbers[at / 7 % 7]).collect();
+                let operands = numbers.map(SegmentOperand::Splat);
+                for operand in operands.into_iter().chain([SegmentOperand::Lanes(&other)]) {
+                    for by in all() {
+                        let mut got = sums.clone();
+                        run_links_by(by, &[SegmentLink { op, operand }], &mut got);
+                        for (at, got) in got.into_iter().enumerate() {
+                            let z = match operand {
+                                SegmentOperand::Splat(number) => number,
+                                SegmentOperand::Lanes(lanes) => lanes[at],
+                            };
+                            let want = one(op, sums[at], z);
+                            let same = got.to_bits() == want.to_bits();
+                            assert!(
+                                same || (got.is_nan() && want.is_nan()),
+                                "{op:?}: {got} {want}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn lanes_of_any_number_take_their_own_operands() {

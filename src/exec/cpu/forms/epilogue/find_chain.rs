@@ -32,7 +32,9 @@ pub(super) fn find(job: &Job<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<C
                 let bits = job.step.scalars[usize::from(at)].lane_bits();
                 LinkOperand::Constant(f32::from_bits(bits))
             }
-            ExprNode::Load(at) if matches!(inputs[usize::from(at)], Some(BoundInput::Memory(_))) => {
+            ExprNode::Load(at)
+                if matches!(inputs[usize::from(at)], Some(BoundInput::Memory(_))) =>
+            {
                 LinkOperand::Memory(at)
             }
             _ => {
@@ -140,7 +142,11 @@ impl<'a> OperandTable<'a> {
 
     /// Elements over the axes.
     fn len(&self) -> usize {
-        if self.roots.is_empty() { usize::MAX } else { self.dims[self.axes.clone()].iter().product() }
+        if self.roots.is_empty() {
+            usize::MAX
+        } else {
+            self.dims[self.axes.clone()].iter().product()
+        }
     }
 
     /// Elements after the axes.

@@ -97,7 +97,7 @@ macro_rules! kernel {
                 DotProducts, PanelProduct, StripProduct,
             };
             use crate::exec::cpu::forms::vectors::Lanes;
-            use crate::exec::cpu::forms::matmul::tiles;
+            use crate::exec::cpu::forms::matmul::{dot_tiles, tiles};
 
             type Vector = $vector;
 
@@ -125,7 +125,7 @@ macro_rules! kernel {
             $(#[target_feature(enable = $features)])?
             unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
                 // SAFETY: as the caller promises.
-                unsafe { tiles::dots::<Vector>(product, out, stride, more) }
+                unsafe { dot_tiles::dots::<Vector>(product, out, stride, more) }
             }
 
             $(#[target_feature(enable = $features)])?

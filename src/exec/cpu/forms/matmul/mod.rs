@@ -3,6 +3,7 @@
 mod blocks;
 mod by_images;
 mod by_kernel;
+mod dot_tiles;
 mod find_call;
 mod gemm_call;
 mod images;

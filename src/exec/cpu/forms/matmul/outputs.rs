@@ -85,7 +85,8 @@ impl<'a> ProductOutputs<'a> {
         assert!(start + len <= self.outputs.len());
         if let Some(chain) = &self.epilogue.chain {
             // SAFETY: the sums exist, and no other thread uses them, as the caller promises.
-            return chain.apply(start, unsafe { from_raw_parts_mut(self.sums.add(start).cast(), len) });
+            return chain
+                .apply(start, unsafe { from_raw_parts_mut(self.sums.add(start).cast(), len) });
         }
         let mut acc = [0; TILE];
         for at in (0..len).step_by(TILE) {

@@ -260,9 +260,18 @@ mod tests {
                         let count = |all: usize| {
                             (all + 2 * pad).checked_sub(size).map(|rest| rest / step + 1)
                         };
-                        let Some((rows, columns)) = count(height).zip(count(width)) else { continue };
-                        let shape =
-                            PlaneShape { size, step, height, width, above: pad, before: pad, columns };
+                        let Some((rows, columns)) = count(height).zip(count(width)) else {
+                            continue;
+                        };
+                        let shape = PlaneShape {
+                            size,
+                            step,
+                            height,
+                            width,
+                            above: pad,
+                            before: pad,
+                            columns,
+                        };
                         let mut image: Vec<f32> =
                             (0..height * width).map(|at| ((at * 37) % 51) as f32 - 25.0).collect();
                         image[height * width / 2] = f32::NEG_INFINITY;
@@ -278,7 +287,8 @@ mod tests {
                             let mut out = vec![7.0; rows.len() * columns];
                             run_by(by, &plane, rows.clone(), &mut out);
                             for (got, want) in out.into_iter().zip(expected(&plane, &rows)) {
-                                let same = f64::from(got) == want || (got.is_nan() && want.is_nan());
+                                let same =
+                                    f64::from(got) == want || (got.is_nan() && want.is_nan());
                                 assert!(same, "{shape:?} {rows:?}: {got} {want}");
                             }
                         }
