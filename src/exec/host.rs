@@ -1,6 +1,7 @@
 //! Element data in host memory.
 
-use std::ops::Deref;
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::memory;
@@ -17,53 +18,81 @@ pub(crate) struct HostBuffer {
     allocator: Allocator,
 }
 
-#[derive(Debug)]
+/// The owner of bytes that a buffer shares.
+pub(crate) type BytesOwner = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
 enum Words {
     Own(Vec<u32>),
-    /// Memory of a caller who waits until nobody holds the buffer.
-    #[cfg_attr(
-        not(any(test, all(feature = "blocking", not(target_arch = "wasm32")))),
-        expect(dead_code, reason = "blocking runs alone are lent memory")
-    )]
-    Lent(&'static [u32]),
+    /// Bytes of somebody else, from the address of a word on.
+    Foreign {
+        bytes: &'static [u8],
+        /// Keeps the bytes. `None` for the memory of a caller who waits until nobody holds the buffer.
+        owner: Option<BytesOwner>,
+    },
 }
 
 impl Words {
-    /// Returns the memory, which is copied if it is lent.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(words) => bytemuck::cast_slice(words),
+            Self::Foreign { bytes, .. } => bytes,
+        }
+    }
+
+    /// Returns the memory, or a copy of bytes of somebody else.
     fn into_own(self) -> Vec<u32> {
         match self {
             Self::Own(words) => words,
-            Self::Lent(words) => memory::to_vec(words),
+            Self::Foreign { bytes, .. } => copied(bytes),
         }
     }
 
     fn own_mut(&mut self) -> &mut Vec<u32> {
-        if let Self::Lent(words) = *self {
-            *self = Self::Own(memory::to_vec(words));
+        if let Self::Foreign { bytes, .. } = self {
+            *self = Self::Own(copied(bytes));
         }
         match self {
             Self::Own(words) => words,
-            Self::Lent(_) => unreachable!("it was copied"),
+            Self::Foreign { .. } => unreachable!("it was copied"),
         }
     }
 }
 
-impl Deref for Words {
-    type Target = [u32];
+/// The words that hold `bytes`, the last one filled up with zeros.
+fn copied(bytes: &[u8]) -> Vec<u32> {
+    let (whole, rest) = bytes.split_at(bytes.len() / 4 * 4);
+    let mut words = memory::to_vec(bytemuck::cast_slice(whole));
+    if !rest.is_empty() {
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        words.push(u32::from_ne_bytes(last));
+    }
+    words
+}
 
-    fn deref(&self) -> &[u32] {
-        match self {
-            Self::Own(words) => words,
-            Self::Lent(words) => words,
-        }
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if matches!(self, Self::Own(_)) { "own" } else { "foreign" };
+        write!(f, "{} {whose} bytes", self.bytes().len())
     }
 }
 
 /// A clone owns its memory.
 impl Clone for Words {
     fn clone(&self) -> Self {
-        Self::Own(memory::to_vec(self))
+        Self::Own(copied(self.bytes()))
     }
+}
+
+/// The reason why bytes are no elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// They do not begin at a multiple of four bytes.
+    Askew,
+    /// The last element is cut off.
+    Length,
+    /// The byte at this position is no truth value.
+    Truth(usize),
 }
 
 /// The party that allocated the memory of a buffer.
@@ -105,17 +134,51 @@ impl HostBuffer {
     /// The caller outlives the buffer: `bytes` stay borrowed until nobody holds it.
     #[cfg(any(test, all(feature = "blocking", not(target_arch = "wasm32"))))]
     pub unsafe fn lent(dtype: DType, bytes: &[u8]) -> Option<Self> {
-        let words =
-            (dtype.size() == 4).then(|| bytemuck::try_cast_slice::<u8, u32>(bytes).ok())??;
+        if dtype.size() != 4 {
+            return None;
+        }
         // SAFETY: the caller keeps the memory borrowed while the slice is in use.
-        let words = unsafe { std::slice::from_raw_parts(words.as_ptr(), words.len()) };
-        let len = words.len();
-        Some(Self { dtype, len, words: Words::Lent(words), allocator: Allocator::Caller })
+        unsafe { Self::foreign(dtype, bytes, None) }.ok()
+    }
+
+    /// Returns a buffer of the elements of type `dtype` in a `range` of the bytes of `owner`, which it keeps.
+    ///
+    /// # Errors
+    /// The reason why the bytes are no elements.
+    pub fn shared(dtype: DType, owner: BytesOwner, range: Range<usize>) -> Result<Self, Misfit> {
+        let bytes = (*owner).as_ref().get(range).ok_or(Misfit::Length)?;
+        // SAFETY: the bytes are borrowed from the owner, which nobody can change or drop while the buffer holds it.
+        unsafe { Self::foreign(dtype, bytes, Some(Arc::clone(&owner))) }
+    }
+
+    /// # Safety
+    /// `bytes` stay borrowed until the buffer is dropped.
+    unsafe fn foreign(
+        dtype: DType,
+        bytes: &[u8],
+        owner: Option<BytesOwner>,
+    ) -> Result<Self, Misfit> {
+        if !bytes.as_ptr().addr().is_multiple_of(align_of::<u32>()) {
+            return Err(Misfit::Askew);
+        }
+        if !bytes.len().is_multiple_of(dtype.size()) {
+            return Err(Misfit::Length);
+        }
+        if dtype == DType::Bool
+            && let Some(at) = bytes.iter().position(|&byte| byte > 1)
+        {
+            return Err(Misfit::Truth(at));
+        }
+        let len = bytes.len() / dtype.size();
+        // SAFETY: the caller keeps the memory borrowed while the slice is in use.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+        let words = Words::Foreign { bytes, owner };
+        Ok(Self { dtype, len, words, allocator: Allocator::Caller })
     }
 
     /// Returns whether the memory is [lent](Self::lent).
     pub fn is_lent(&self) -> bool {
-        matches!(self.words, Words::Lent(_))
+        matches!(self.words, Words::Foreign { owner: None, .. })
     }
 
     /// Returns `buffer`, or a copy of it if its memory is [lent](Self::lent), for a holder that outlives the run.
@@ -166,7 +229,7 @@ impl HostBuffer {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len * self.dtype.size()]
+        &self.words.bytes()[..self.len * self.dtype.size()]
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
@@ -181,13 +244,13 @@ impl HostBuffer {
     pub fn capacity(&self) -> usize {
         match &self.words {
             Words::Own(words) => words.capacity(),
-            Words::Lent(_) => 0,
+            Words::Foreign { .. } => 0,
         }
     }
 
     /// The memory as 32-bit words, without the last partial one.
     pub fn words(&self) -> &[u32] {
-        &self.words[..self.len * self.dtype.size() / 4]
+        bytemuck::cast_slice(&self.bytes()[..self.len * self.dtype.size() / 4 * 4])
     }
 
     /// Copies the elements to a vector, which is empty if they are not of type `T`.
@@ -210,7 +273,7 @@ impl HostBuffer {
     /// Returns whether [`into_vec`](Self::into_vec) takes the memory and copies nothing.
     pub fn becomes_vec<T: Element>(&self) -> bool {
         let is_word = T::DTYPE == self.dtype && self.dtype.size() == 4;
-        is_word && !self.is_lent() && self.capacity() <= 2 * self.len
+        is_word && matches!(self.words, Words::Own(_)) && self.capacity() <= 2 * self.len
     }
 
     /// The elements, or `None` if they are not of type `T`.
@@ -301,6 +364,35 @@ mod tests {
         written.bytes_mut().fill(0);
         assert_eq!(data[0], 1.0);
         assert_eq!(lent(DType::U32, bytes).unwrap().into_words(), data.map(f32::to_bits));
+    }
+
+    #[test]
+    fn shared_bytes_are_read_in_place_and_outlive_other_holders() {
+        let words: Arc<Vec<u32>> = Arc::new(vec![0x0001_0100, 0x3c00_0001, 5]);
+        struct Bytes(Arc<Vec<u32>>);
+        impl AsRef<[u8]> for Bytes {
+            fn as_ref(&self) -> &[u8] {
+                bytemuck::cast_slice(&self.0)
+            }
+        }
+        let owner: BytesOwner = Arc::new(Bytes(Arc::clone(&words)));
+        let shared = |dtype, range| HostBuffer::shared(dtype, Arc::clone(&owner), range);
+        let truths = shared(DType::Bool, 0..5).unwrap();
+        assert_eq!(truths.as_slice::<bool>(), Some(&[false, true, true, false, true][..]));
+        assert_eq!(truths.words(), &words[..1]);
+        assert_eq!(shared(DType::Bool, 0..8).unwrap_err(), Misfit::Truth(7));
+        assert_eq!(shared(DType::F16, 2..4).unwrap_err(), Misfit::Askew);
+        assert_eq!(shared(DType::F16, 4..7).unwrap_err(), Misfit::Length);
+        assert_eq!(shared(DType::F16, 8..20).unwrap_err(), Misfit::Length);
+        assert_eq!(shared(DType::F32, 12..12).unwrap().len(), 0);
+        let mut numbers = shared(DType::U32, 4..12).unwrap();
+        drop(owner);
+        assert_eq!((Arc::strong_count(&words), numbers.words()), (2, &words[1..]));
+        assert!(!numbers.is_lent() && numbers.capacity() == 0 && !numbers.becomes_vec::<u32>());
+        let own = numbers.clone();
+        numbers.bytes_mut().fill(0);
+        drop(truths);
+        assert_eq!((Arc::strong_count(&words), own.words()), (1, &words[1..]));
     }
 
     #[test]

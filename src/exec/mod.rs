@@ -14,5 +14,5 @@ pub(crate) mod memory;
 mod patch;
 pub(crate) mod threads;
 
-pub(crate) use host::{Allocator, HostBuffer};
+pub(crate) use host::{Allocator, BytesOwner, HostBuffer, Misfit};
 pub(crate) use patch::{Patch, SliceWrite};

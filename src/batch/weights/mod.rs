@@ -67,6 +67,12 @@ enum Bytes {
     Owned(Vec<u8>),
 }
 
+impl AsRef<[u8]> for TensorFile {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get()
+    }
+}
+
 impl Bytes {
     fn get(&self) -> &[u8] {
         match self {
@@ -84,8 +90,8 @@ impl Weights {
     /// [`DataError::File`] if the file cannot be opened, or is not of the format.
     ///
     /// # Safety
-    /// Nobody may change or shorten the file while it is mapped, as for every mapped file. [`read`](Self::read) has no
-    /// such condition.
+    /// Nobody may change or shorten the file while it is mapped, as for every mapped file. A program that was
+    /// [loaded](crate::Program::load_with) from it holds the mapping. [`read`](Self::read) has no such condition.
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         // SAFETY: the caller makes sure that the file stays as it is.
