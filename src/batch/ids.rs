@@ -4,8 +4,8 @@ use super::{GpuCommandBatch, Tensor};
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 use crate::error::DeviceError;
-use crate::exec::{HostBuffer, Misfit};
 use crate::exec::cpu::CpuPool;
+use crate::exec::{HostBuffer, Misfit};
 
 /// The reason why there is no data for an upload.
 pub(super) enum Unfilled {

@@ -10,8 +10,8 @@ use super::{BufferId, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::DeviceError;
-use crate::exec::{BytesOwner, HostBuffer};
 use crate::exec::cpu::CpuPool;
+use crate::exec::{BytesOwner, HostBuffer};
 use crate::record::UntypedId;
 
 /// Data for one input of a [`Program`](crate::Program), made of an [`InputPair`]. A vector of 32-bit elements is not
@@ -112,10 +112,7 @@ impl<'a> Input<'a> {
     /// assert_eq!(outputs.read(y).await?, [2.0, 4.0, 6.0]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    pub fn shared(
-        key: impl Into<ValueKey<'a>>,
-        owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
-    ) -> Self {
+    pub fn shared(key: impl Into<ValueKey<'a>>, owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
         let bytes = 0..(*owner).as_ref().len();
         Self { key: key.into(), dtype: None, shape: None, data: Data::Shared(owner, bytes) }
     }
@@ -152,6 +149,61 @@ impl<'a> Input<'a> {
     /// The number of bytes, if they are shared.
     pub(super) fn shared_bytes(&self) -> Option<usize> {
         if let Data::Shared(_, bytes) = &self.data { Some(bytes.len()) } else { None }
+    }
+
+    /// The reason why shared bytes are no elements of type `dtype`, if they are none.
+    pub(super) fn misfit(&self, dtype: DType) -> Option<Unfilled> {
+        let Data::Shared(owner, bytes) = &self.data else { return None };
+        let shared = HostBuffer::shared(dtype, Arc::clone(owner), bytes.clone());
+        shared.err().map(Unfilled::Misfit)
+    }
+
+    /// The elements `range`, of type `dtype`, followed by copies of the last `row` of them up to `len` elements.
+    pub(super) fn part(
+        &self,
+        pool: &CpuPool,
+        dtype: DType,
+        range: Range<usize>,
+        (row, len): (usize, usize),
+    ) -> Input<'_> {
+        let padding = len - range.len();
+        let bytes = |range: &Range<usize>| range.start * dtype.size()..range.end * dtype.size();
+        let of = |all: &'_ [u8]| -> Data<'static> {
+            let padded = || {
+                let (mut buffer, _) = pool.buffer(dtype, len)?;
+                let (own, rest) = buffer.bytes_mut().split_at_mut(range.len() * dtype.size());
+                own.copy_from_slice(&all[bytes(&range)]);
+                let last = &own[own.len() - (row * dtype.size()).min(own.len())..];
+                if !last.is_empty() {
+                    rest.chunks_mut(last.len())
+                        .for_each(|to| to.copy_from_slice(&last[..to.len()]));
+                }
+                Ok(buffer)
+            };
+            Data::Owned(len, padded())
+        };
+        let data = match &self.data {
+            Data::Borrowed(all, _) if padding == 0 => Data::Borrowed(&all[bytes(&range)], len),
+            Data::Owned(_, Ok(all)) if padding == 0 => {
+                Data::Borrowed(&all.bytes()[bytes(&range)], len)
+            }
+            // A part that begins within a word is copied.
+            Data::Shared(owner, all) if padding == 0 && bytes(&range).start.is_multiple_of(4) => {
+                let part = bytes(&range);
+                Data::Shared(Arc::clone(owner), all.start + part.start..all.start + part.end)
+            }
+            Data::Borrowed(all, _) => of(all),
+            Data::Owned(_, Ok(all)) => of(all.bytes()),
+            Data::Shared(owner, all) => of(&(**owner).as_ref()[all.clone()]),
+            Data::Owned(_, Err(error)) => Data::Owned(len, Err(error.clone())),
+            Data::Ids(ids) if padding == 0 => Data::Ids(Cow::Borrowed(&ids[range.clone()])),
+            Data::Ids(ids) => {
+                let own = &ids[range.clone()];
+                let last = own[own.len() - row.min(own.len())..].iter().cycle();
+                Data::Ids(own.iter().chain(last).take(len).copied().collect::<Vec<_>>().into())
+            }
+        };
+        Input { key: self.key, dtype: self.dtype, shape: None, data }
     }
 
     /// Returns whether an input of elements `dtype` takes the data.

@@ -10,7 +10,7 @@ mod rows;
 pub(crate) use cut::{Network, Vertex};
 pub(crate) use hash::Fingerprint;
 pub(crate) use part::{GraphPart, PartUpload};
-pub(crate) use rows::{Mixing, RowAxis, RowReduction, RowTrace, Traces};
+pub(crate) use rows::{RowAxis, RowReduction, RowTrace, Traces};
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 

@@ -3,17 +3,20 @@
 #[cfg(feature = "safetensors")]
 mod file_options;
 mod outputs;
+mod rows;
 mod run_inputs;
 mod signature;
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 #[cfg(feature = "safetensors")]
 pub use self::file_options::{LoadOptions, SaveOptions};
 pub use self::outputs::{OutputKey, Outputs};
+use self::rows::RowPlans;
+pub use self::rows::{RowResult, Rows};
 use self::run_inputs::Fitting;
 use super::GpuCommandBatch;
 use super::input::{Input, Inputs, Lend};
@@ -63,6 +66,8 @@ struct Inner {
     recorded: Arc<Recorded>,
     order: UpdateOrder,
     plan: LastPlan,
+    /// The rows of all inputs, once they were traced.
+    rows: OnceLock<Arc<RowPlans>>,
 }
 
 /// Programs.
@@ -70,7 +75,7 @@ impl GpuCommandBatch {
     /// Plans the batch and compiles its kernels, for runs with other data. What is recorded later is not part of the
     /// program.
     ///
-    /// Shapes are those recorded. To serve several batch sizes, compile a program for each, or pad to a few sizes.
+    /// Shapes are those recorded. [`Program::run_rows`] serves any number of rows, where no operation mixes them.
     /// Programs that differ only in the leading dimension share most kernels.
     ///
     /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
@@ -115,8 +120,7 @@ impl Program {
 
     pub(crate) fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
-            let order = recorded.update_order();
-            let program = Inner { recorded, order, plan: LastPlan::default() };
+            let program = Inner::new(recorded);
             program.recorded.run_loop(&program.plan).compile().await?;
             Ok(Self(Arc::new(program)))
         })
@@ -306,6 +310,13 @@ impl Program {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.0.recorded.device
+    }
+}
+
+impl Inner {
+    fn new(recorded: Arc<Recorded>) -> Self {
+        let order = recorded.update_order();
+        Self { recorded, order, plan: LastPlan::default(), rows: OnceLock::new() }
     }
 }
 

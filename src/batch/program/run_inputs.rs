@@ -6,7 +6,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Inner;
-use super::signature::Unknown;
 use crate::base::shape::Shape;
 use crate::batch::ids::Unfilled;
 use crate::batch::input::{Input, Lend};
@@ -57,7 +56,7 @@ impl Inner {
     }
 
     /// The error for data that cannot fill the upload `id`.
-    fn unfilled(&self, id: NodeId, why: Unfilled) -> Error {
+    pub(super) fn unfilled(&self, id: NodeId, why: Unfilled) -> Error {
         let of = self.recorded.origin(id);
         match why {
             Unfilled::NoRoom(error) => error.of(&of).into(),
@@ -80,10 +79,7 @@ impl Inner {
 
     /// As [`matched_upload`](Self::matched_upload), for data of any size.
     pub(super) fn typed_upload(&self, input: &Input<'_>) -> Result<(usize, NodeId)> {
-        let id = self.find(input.key).map_err(|unknown| match unknown {
-            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.brand },
-            Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
-        })?;
+        let id = self.input_node(input.key)?;
         let of = || self.recorded.origin(id);
         let position = self.recorded.upload(id)?;
         let expected = self.recorded.graph[id].ty.dtype;

@@ -81,7 +81,9 @@ impl Program {
     /// [`DataError::UnknownResident`] lists those with a name; [`DataError::DType`] if it holds elements of another type.
     pub fn resident<T: Element>(&self, name: &str) -> Result<Resident<T>> {
         let recorded = &*self.0.recorded;
-        let Some((id, handle)) = recorded.names.get(name).and_then(|id| Some((id, self.0.held(id)?))) else {
+        let Some((id, handle)) =
+            recorded.names.get(name).and_then(|id| Some((id, self.0.held(id)?)))
+        else {
             let there = recorded.names.of(|node| self.0.held(node).is_some());
             return Err(DataError::UnknownResident { name: name.to_owned(), there }.into());
         };
@@ -118,6 +120,16 @@ impl Inner {
             ValueKey::Name(name) => name,
         };
         self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
+    }
+
+    /// The node of an input.
+    pub(super) fn input_node(&self, key: ValueKey<'_>) -> Result<NodeId> {
+        let id = self.find(key).map_err(|unknown| match unknown {
+            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.brand },
+            Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
+        })?;
+        self.recorded.upload(id)?;
+        Ok(id)
     }
 
     pub(super) fn input_names(&self) -> Vec<String> {

@@ -4,11 +4,11 @@ mod rule;
 mod stretch;
 mod trace;
 
-pub(crate) use trace::{Mixing, RowAxis, RowReduction, RowTrace, Traces};
+pub(crate) use trace::{RowAxis, RowReduction, RowTrace, Traces};
 
 use rule::Rule;
 use stretch::{Stretched, stretch};
-use trace::Untraced;
+use trace::{Mixing, Untraced};
 
 use super::{Graph, NodeId};
 use crate::base::dtype::Scalar;
@@ -77,7 +77,8 @@ impl Graph {
                 let node = &mut graph.nodes[id];
                 let scale = |of: usize| (of / rows).checked_mul(to);
                 let dims = node.ty.shape.dims().iter().enumerate();
-                let dims = dims.map(|(axis, &dim)| if axis == at.axis { scale(dim) } else { Some(dim) });
+                let dims =
+                    dims.map(|(axis, &dim)| if axis == at.axis { scale(dim) } else { Some(dim) });
                 let Some(shape) = dims.collect::<Option<Shape>>() else {
                     return Err((id, MistakeKind::TooLarge(node.ty.shape.clone())));
                 };
@@ -103,7 +104,9 @@ impl Graph {
             let fits = infer(&node.op, &inputs);
             match fits {
                 Ok(ty) if ty == node.ty => {}
-                Ok(ty) => return Err((id, MistakeKind::Broadcast(node.ty.shape.clone(), ty.shape))),
+                Ok(ty) => {
+                    return Err((id, MistakeKind::Broadcast(node.ty.shape.clone(), ty.shape)));
+                }
                 Err(what) => return Err((id, what)),
             }
         }

@@ -119,7 +119,9 @@ impl Rule<'_> {
         if axes.contains(&rows.axis) {
             return match reduction(op) {
                 Some(by) => Ok(RowTrace::Reduced(by, self.id)),
-                None => self.mixes("of reductions over rows, `sum`, `mean`, `amax` and `amin` can be joined"),
+                None => self.mixes(
+                    "of reductions over rows, `sum`, `mean`, `amax` and `amin` can be joined",
+                ),
             };
         }
         let gone = if keep { 0 } else { axes.iter().filter(|&&axis| axis < rows.axis).count() };
@@ -131,7 +133,9 @@ impl Rule<'_> {
         let node = self.node();
         let RowTrace::Reduced(by, reducing) = reduced else { return Ok(reduced) };
         let others = || node.inputs.iter().map(|&input| self.of(input)).filter(|&of| of != reduced);
-        if others().any(|of| of != RowTrace::Fixed) || node.inputs.iter().filter(|&&input| self.of(input) == reduced).count() > 1 {
+        if others().any(|of| of != RowTrace::Fixed)
+            || node.inputs.iter().filter(|&&input| self.of(input) == reduced).count() > 1
+        {
             let why = "its result is read beside rows or another reduction";
             return Err(Untraced::Mixes(Mixing { node: reducing, why }));
         }
@@ -150,7 +154,11 @@ impl Rule<'_> {
             }
             _ => false,
         };
-        if joins { Ok(reduced) } else { self.mixes("it changes a reduction over rows, which then cannot be joined") }
+        if joins {
+            Ok(reduced)
+        } else {
+            self.mixes("it changes a reduction over rows, which then cannot be joined")
+        }
     }
 
     fn product(&self) -> Traced {
