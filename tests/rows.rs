@@ -1,5 +1,6 @@
 //! Programs with any number of rows: per row or reduced as if recorded with them, or an error that names the operation.
 
+use onetrip::bytemuck::cast_slice;
 use onetrip::{Device, Error, GpuCommandBatch, Input, Result, RowResult, RowsError};
 
 fn numbers(count: usize) -> Vec<f32> {
@@ -64,7 +65,7 @@ async fn padding_repeats_a_row_and_shared_bytes_are_cut() -> Result<()> {
     struct Owner(Vec<i32>);
     impl AsRef<[u8]> for Owner {
         fn as_ref(&self) -> &[u8] {
-            onetrip::bytemuck::cast_slice(&self.0)
+            cast_slice(&self.0)
         }
     }
     for rows in [0_usize, 1, 3, 4, 1500] {

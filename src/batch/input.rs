@@ -203,7 +203,8 @@ impl<'a> Input<'a> {
                 Data::Ids(own.iter().chain(last).take(len).copied().collect::<Vec<_>>().into())
             }
         };
-        Input { key: self.key, dtype: self.dtype, shape: None, data }
+        let is_untyped = matches!(data, Data::Ids(_) | Data::Shared(..));
+        Input { key: self.key, dtype: (!is_untyped).then_some(dtype), shape: None, data }
     }
 
     /// Returns whether an input of elements `dtype` takes the data.
