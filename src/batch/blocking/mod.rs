@@ -15,7 +15,7 @@ use crate::base::dtype::{DType, Element};
 use crate::batch::arrays::ArrayD;
 use crate::batch::{
     BufferId, GpuCommandBatch, Inputs, OutputKey, Outputs, Profile, Program, ReadView, Resident,
-    Tensor,
+    Rows, Tensor,
 };
 #[cfg(feature = "safetensors")]
 use crate::batch::{LoadOptions, SaveOptions, Weights};
@@ -112,6 +112,7 @@ twins!(Program {
     #[cfg(feature = "safetensors")]
     wait load_with: load_with_blocking()(device: &Device, file: &Weights, options: LoadOptions)
         -> Self;
+    compute run_rows: run_rows_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
     wait profile: profile_blocking<'a, K>(&self,)
         (inputs: impl Inputs<'a, K>) -> Profile;
 });
@@ -147,6 +148,10 @@ impl Program {
         wait_for_run(self.run_lent(&mut inputs.list(), Some(&lend)))
     }
 }
+
+twins!(Rows {
+    compute run: run_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
+});
 
 twins!(Outputs {
     wait read: read_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> Vec<T>;

@@ -1,0 +1,103 @@
+//! Programs with any number of rows: per row or reduced as if recorded with them, or an error that names the operation.
+
+use onetrip::bytemuck::cast_slice;
+use onetrip::{Device, Error, GpuCommandBatch, Input, Result, RowResult, RowsError};
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect()
+}
+
+/// Records a network over rows: per row, transposed, with rows merged with another axis, and each reduction.
+fn record(batch: &GpuCommandBatch, rows: usize) {
+    let x = batch.input::<f32>("x", [rows, 2, 3]);
+    let weight = batch.upload_shaped(&numbers(12), [3, 4]);
+    let state = batch.full([rows * 2, 4], 0.5_f32);
+    let y = (x.reshape([rows * 2, 3]).matmul(weight) + state).tanh();
+    let each = y.reshape([rows, 8]).softmax(1);
+    batch.outputs((
+        y.named("merged"),
+        each.transpose().named("columns"),
+        each.sum(0).named("sum"),
+        each.mean(..).named("mean"),
+        x.amax(0).named("max"),
+        x.amin([0, 2]).named("min"),
+        weight.sum(0).named("constant"),
+    ));
+}
+
+#[tokio::test]
+async fn any_number_of_rows_gives_what_was_recorded_with_it() -> Result<()> {
+    let device = Device::cpu();
+    let batch = GpuCommandBatch::new(&device);
+    record(&batch, 4);
+    let program = batch.compile().await?;
+    let results: Vec<_> = program.rows()?.outputs().map(|(_, result)| result).collect();
+    let columns = RowResult::PerRow { axis: 1 };
+    let merged = RowResult::PerRow { axis: 0 };
+    use RowResult::{Constant, Max, Mean, Min, Sum};
+    assert_eq!(results, [merged, columns, Sum, Mean, Max, Min, Constant]);
+    for rows in [1, 2, 3, 4, 5, 7, 64, 1025, 2500] {
+        let own = GpuCommandBatch::new(&device);
+        record(&own, rows);
+        let own = own.compile().await?;
+        let data = numbers(rows * 6);
+        let (got, want) = (program.run_rows([("x", &data)]).await?, own.run([("x", &data)]).await?);
+        for name in ["merged", "columns", "sum", "mean", "max", "min", "constant"] {
+            assert_eq!(got.shape::<f32>(name)?, want.shape::<f32>(name)?, "{name}, {rows} rows");
+            let (got, want) = (got.read::<f32>(name).await?, want.read::<f32>(name).await?);
+            for (got, want) in got.iter().zip(&want) {
+                let near = (got - want).abs() <= 1e-5 * want.abs().max(1.0);
+                assert!(near, "{name}, {rows} rows: {got}, not {want}");
+            }
+        }
+    }
+    let none = program.run_rows([("x", &[0.0_f32; 0])]).await.unwrap_err();
+    assert!(matches!(none, Error::Rows(RowsError::Number { rows: 0, .. })), "{none}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn padding_repeats_a_row_and_shared_bytes_are_cut() -> Result<()> {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let (x, by) = (batch.input::<i32>("x", [4, 3]), batch.input::<i32>("by", [4, 1]));
+    batch.outputs((x / by).named("y"));
+    let program = batch.compile().await?;
+    struct Owner(Vec<i32>);
+    impl AsRef<[u8]> for Owner {
+        fn as_ref(&self) -> &[u8] {
+            cast_slice(&self.0)
+        }
+    }
+    for rows in [0_usize, 1, 3, 4, 1500] {
+        let x: Vec<i32> = (0..rows as i32 * 3).collect();
+        let want: Vec<i32> = x.iter().map(|x| x / 2).collect();
+        let x = Input::shared("x", std::sync::Arc::new(Owner(x)));
+        let by = vec![2_i64; rows];
+        let outputs = program.run_rows([x, Input::ids("by", &by)]).await?;
+        assert_eq!(outputs.read::<i32>("y").await?, want);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_mixes_rows_is_named_with_its_place() -> Result<()> {
+    type Record = fn(&GpuCommandBatch);
+    let cases: [(&str, Record); 6] = [
+        ("softmax", |b| _ = b.input::<f32>("x", [4, 3]).softmax(0)),
+        ("flip", |b| _ = b.input::<f32>("x", [4, 3]).flip(0)),
+        ("cumsum", |b| _ = b.input::<f32>("x", [4, 3]).cumsum(0)),
+        ("reshape", |b| _ = b.input::<f32>("x", [4, 3]).reshape([2, 6])),
+        ("add", |b| _ = b.input::<f32>("x", [4, 3]) + b.arange(0.0_f32, 4.0, 1.0).reshape([4, 1])),
+        ("mean", |b| {
+            let x = b.input::<f32>("x", [4, 3]);
+            _ = x - x.mean(0);
+        }),
+    ];
+    for (op, record) in cases {
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        record(&batch);
+        let error = batch.compile().await?.rows().unwrap_err().to_string();
+        assert!(error.starts_with(op) && error.contains("rows.rs:"), "{op}: {error}");
+    }
+    Ok(())
+}
