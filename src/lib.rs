@@ -107,7 +107,10 @@ pub use calibrate::Progress;
 pub use cost::{
     Curve, DeviceProfile, Learned, Placement, SideProfile, TileKind, TileRate, selector,
 };
-pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, Metrics, PoolStats, Recovery};
+pub use device::{
+    AdapterKey, Device, DeviceBuilder, DeviceInfo, DeviceLoss, GpuAdapter, Metrics, PoolStats,
+    Recovery,
+};
 pub use error::{
     DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, Origin,
     PlanError, ReadError, Result, RowsError, RunError,

@@ -21,7 +21,7 @@ use crate::batch::{
 use crate::batch::{LoadOptions, SaveOptions, Weights};
 use crate::calibrate::Progress;
 use crate::cost::{DeviceProfile, Placement};
-use crate::device::{Device, DeviceBuilder};
+use crate::device::{Device, DeviceBuilder, GpuAdapter};
 use crate::error::Result;
 
 /// Twins of async methods, one in each row: `wait` for the future of `Type::method`, or `compute`, where the thread that
@@ -63,6 +63,7 @@ macro_rules! twins {
 twins!(Device {
     wait auto: auto_blocking()() -> Self;
     wait gpu: gpu_blocking()() -> Self;
+    wait gpus: gpus_blocking()() -> Vec<GpuAdapter>;
     compute eval: eval_blocking<T: Element>(&self,)
         (record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>) -> Vec<T>;
     wait calibrate: calibrate_blocking(&self,)() -> DeviceProfile;
