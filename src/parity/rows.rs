@@ -54,7 +54,7 @@ fn permuting_rows_permutes_or_keeps_what_is_traced() {
     println!("{graphs} graphs: {seen:?}");
     let kinds = [seen.each, seen.merged, seen.fixed, seen.mixed];
     let fewest = kinds.into_iter().chain(seen.reduced).min();
-    assert!(fewest > Some(graphs as usize / 20), "{seen:?}");
+    assert!(fewest > Some(graphs as usize / 50), "{seen:?}");
 }
 
 impl Seen {
