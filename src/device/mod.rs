@@ -17,6 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use choice::PlanChoice;
+pub use parts::adapter::{AdapterKey, GpuAdapter};
 pub use parts::builder::DeviceBuilder;
 pub(crate) use parts::counters::Counter;
 pub use parts::counters::{Metrics, PoolStats};
