@@ -149,6 +149,12 @@ impl Batch {
         self.batch.explain().map(|plan| plan.to_string()).map_err(|error| thrown(&error))
     }
 
+    /// The plan: its kernels, their sides and the predictions.
+    #[wasm_bindgen(unchecked_return_type = "Plan")]
+    pub fn plan(&self) -> Result<JsValue, JsValue> {
+        self.batch.explain().map(|plan| crate::plan::plan(&plan)).map_err(|error| thrown(&error))
+    }
+
     /// Throws all mistakes made so far, each with its file and line.
     pub fn check(&self) -> Result<(), JsValue> {
         self.batch.check_recorded().map_err(|error| thrown(&error))

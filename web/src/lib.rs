@@ -6,6 +6,7 @@
 mod batch;
 mod device;
 mod operations;
+mod plan;
 mod program;
 mod values;
 

@@ -1,5 +1,7 @@
 //! Typed arrays of JavaScript as elements, and back.
 
+use std::time::Duration;
+
 use js_sys::{Array, Float32Array, Int32Array, Object, Reflect, Uint8Array, Uint16Array, Uint32Array};
 use onetrip::{DType, Shape, f16};
 use wasm_bindgen::prelude::*;
@@ -125,4 +127,9 @@ pub(crate) fn object<const N: usize>(properties: [(&str, JsValue); N]) -> Object
 pub(crate) fn set(object: &Object, name: &str, value: &JsValue) {
     // It fails for frozen objects and setters that throw, and this crate's own have neither.
     let _ = Reflect::set(object, &name.into(), value);
+}
+
+/// Seconds as a number; `null` if they are not known.
+pub(crate) fn seconds(time: Option<Duration>) -> JsValue {
+    time.map_or(JsValue::NULL, |time| time.as_secs_f64().into())
 }

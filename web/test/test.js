@@ -4,8 +4,8 @@
 import { Device, registry } from '/package/index.js';
 import { checkCompiled, checkFiles } from './files.js';
 import { checkDigits } from './digits.js';
-import { checkLoss, checkNoGpu } from './devices.js';
-import { checkMemory, checkMistakes, checkRecorded } from './recording.js';
+import { checkLateErrors, checkLoss, checkNoGpu } from './devices.js';
+import { checkFinalizers, checkMemory, checkMistakes, checkRecorded } from './recording.js';
 
 const device = new URL(location.href).searchParams.get('device');
 const result = { passed: 0, failed: [] };
@@ -58,6 +58,7 @@ const PARTS = {
     await part('mistakes', () => checkMistakes(checks, cpu));
     await part('digits', () => checkDigits(checks, cpu));
     await part('memory', () => checkMemory(checks, cpu));
+    await part('finalizers', () => checkFinalizers(checks, cpu));
   },
   async gpu() {
     const gpu = await Device.gpu();
@@ -66,6 +67,7 @@ const PARTS = {
     await part('large kernels', () => checkCompiled(checks, gpu));
     await part('files', () => checkFiles(checks, gpu));
     await part('digits', () => checkDigits(checks, gpu));
+    await part('late errors', () => checkLateErrors(checks, gpu));
     await part('lost device', () => checkLoss(checks));
   },
   async none() {

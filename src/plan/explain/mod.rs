@@ -29,6 +29,7 @@ pub struct Explanation {
     peak_bytes: u64,
     budget_bytes: u64,
     predicted_seconds: f64,
+    predictions: SmallVec<[(Backend, f64); 2]>,
     text: String,
 }
 
@@ -82,6 +83,7 @@ impl Explanation {
             peak_bytes: total(|plan| plan.peak_bytes),
             budget_bytes: placed.held_bytes(),
             predicted_seconds: placed.seconds(),
+            predictions: placed.sides.iter().map(|(side, time)| (*side, time.total())).collect(),
             text,
         }
     }
@@ -127,6 +129,13 @@ impl Explanation {
     #[must_use]
     pub fn predicted_seconds(&self) -> f64 {
         self.predicted_seconds
+    }
+
+    /// The predicted seconds of each side that could run the whole graph, if there was a choice. The better one comes
+    /// first; a plan for both sides may be better than either.
+    #[must_use]
+    pub fn predictions(&self) -> &[(Backend, f64)] {
+        &self.predictions
     }
 }
 
