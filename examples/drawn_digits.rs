@@ -65,6 +65,7 @@ fn network<'b>(
     pixels: Tensor<'b, f32>,
     rows: usize,
 ) -> Result<Tensor<'b, f32>, Box<dyn Error>> {
+    let batch = pixels.batch();
     let weight = |name: String| -> Result<Tensor<'b, f32>, Box<dyn Error>> {
         let resident = weights.resident::<f32>(batch.device(), &name)?;
         Ok(batch.bind(&resident).named(&name))
@@ -72,12 +73,11 @@ fn network<'b>(
     let layer = |number: usize| -> Result<_, Box<dyn Error>> {
         Ok((weight(format!("w{number}"))?, weight(format!("b{number}"))?))
     };
-    let batch = pixels.batch();
     let same_size = Conv2d { padding: [(1, 1); 2], ..Conv2d::default() };
     let mut x = pixels.reshape([rows, 1, SIDE, SIDE]);
     for number in 1..=2 {
         let (w, b) = layer(number)?;
-        x = x.conv2d(w, Some(b), same_size).relu();
+        x = x.conv2d(w, b, same_size).relu();
     }
     let halved = Pool2d { stride: Some([2, 2]), ..Pool2d::new([2, 2]) };
     let features = x.max_pool2d(halved).reshape([rows, 32 * SIDE / 2 * SIDE / 2]);

@@ -70,6 +70,15 @@ page() {
     shift
     counted web/test/run_page.mjs "$site" "/test/index.html?device=$device" "$@"
 }
+
+# An error that nothing catches ends a page's run at once, not at the time limit.
+if lines=$(node web/test/run_page.mjs "$site" '/test/index.html?device=uncaught') ||
+    ! grep -q 'FAILED.*nobody catches this' <<<"$lines"; then
+    printf '%s\n' "$lines" >&2
+    exit 1
+fi
+passed=$((passed + 1))
+
 page cpu --disable-features=WebGPU
 page gpu --enable-unsafe-webgpu --use-webgpu-adapter=swiftshader
 page none --disable-features=WebGPU --disable-gpu

@@ -92,6 +92,9 @@ function failed(error) {
   $('#status').classList.add('failed');
 }
 
+// A fault of onetrip ends in no promise.
+addEventListener('error', ({ error, message }) => failed(error ?? { message }));
+
 /** Runs `work` with `button` off, so that it is not asked for twice. */
 async function once(button, work) {
   button.disabled = true;

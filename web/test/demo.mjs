@@ -52,17 +52,23 @@ async function visit(name, { query = '', ...options }, steps) {
     const isHere = request.url().startsWith(address) || /^(data|blob):/.test(request.url());
     if (!isHere) failed.push(`${name}: the page asks for ${request.url()}`);
   });
-  page.on('pageerror', (error) => failed.push(`${name}: ${error.message}`));
+  // An error that nothing catches ends the visit at once.
+  const broken = new Promise((_, reject) => {
+    page.on('pageerror', reject);
+    page.on('crash', () => reject(new Error('the page crashed')));
+  });
   page.on('console', (message) => {
     if (message.type() === 'error') failed.push(`${name}: console: ${message.text()}`);
   });
-  try {
+  const visited = async () => {
     await page.goto(`${address}/${query}`);
     await page.waitForSelector('html[data-ready]', { state: 'attached' });
-    const status = await page.textContent('#status');
-    await steps(page, status);
+    await steps(page, await page.textContent('#status'));
     const { scroll, inner } = await page.evaluate(() => ({ scroll: document.documentElement.scrollWidth, inner: innerWidth }));
     check(scroll <= inner, `${name}: the page is ${scroll} wide, the window ${inner}`);
+  };
+  try {
+    await Promise.race([visited(), broken]);
   } catch (error) {
     failed.push(`${name}: ${error.message}`);
   } finally {

@@ -1,5 +1,6 @@
 // The package against values of NumPy, SciPy and PyTorch, and what only a browser shows. The address says which device
-// is tested: `?device=gpu`, `?device=cpu`, or `?device=none` for a browser without WebGPU.
+// is tested: `?device=gpu`, `?device=cpu`, or `?device=none` for a browser without WebGPU. `?device=uncaught` tests the end
+// by an error.
 
 import { Device, registry } from '/package/index.js';
 import { checkCompiled, checkFiles } from './files.js';
@@ -8,7 +9,8 @@ import { checkLateErrors, checkLoss, checkNoGpu } from './devices.js';
 import { checkFinalizers, checkMemory, checkMistakes, checkRecorded } from './recording.js';
 
 const device = new URL(location.href).searchParams.get('device');
-const result = { passed: 0, failed: [] };
+// Of ends.js.
+const { result, end } = globalThis;
 
 /** Collects checks: each is passed, or failed with a text. */
 const checks = {
@@ -74,6 +76,13 @@ const PARTS = {
     await part('no GPU', () => checkNoGpu(checks));
     await part('digits', async () => checkDigits(checks, await Device.auto()));
   },
+  /** A run that never ends by itself. Its error ends it. */
+  async uncaught() {
+    setTimeout(() => {
+      throw new Error('nobody catches this');
+    });
+    await new Promise(() => {});
+  },
 };
 
 try {
@@ -81,4 +90,4 @@ try {
 } catch (error) {
   checks.fail(String(error.stack ?? error));
 }
-await fetch('/result', { method: 'POST', body: JSON.stringify(result) });
+await end();
