@@ -94,7 +94,7 @@ node web/build/types.mjs "$out/package"
 
 rm -rf "$out/demo"
 mkdir -p "$out/demo"
-cp web/demo/*.{html,css,js,safetensors} "$out/demo/"
+cp web/demo/*.{html,css,js,safetensors,png,txt} "$out/demo/"
 cp -r "$out/package" "$out/demo/package"
 
 wasm=$out/package/onetrip_web_bg.wasm

@@ -19,6 +19,7 @@ const chain = (elements) => (batch) => {
 };
 const product = (size) => (batch) => batch.input('x', [size, size]).matmul(batch.input('w', [size, size]));
 
+/** Graphs by a name whose numbers stay in one line. */
 const GRAPHS = [
   ['8 × (scale, tanh) of 1 024 elements', chain(1024)],
   ['8 × (scale, tanh) of 1 048 576 elements', chain(2 ** 20)],
@@ -26,7 +27,7 @@ const GRAPHS = [
   ['matrix product, 512 × 512', product(512)],
   ['matrix product, 2 048 × 2 048', product(2048)],
   ['softmax of 1 024 rows of 1 024', (batch) => batch.input('x', [1024, 1024]).softmax(1)],
-];
+].map(([name, record]) => [name.replace(/(?<=\d|×) (?=\d|×)/g, '\u00a0'), record]);
 
 /** Shows the device in the page. `asked` is the choice of the visitor. */
 export function showDevice(page, device, asked) {

@@ -3,6 +3,7 @@
 /** Seconds with a unit, in three digits. */
 export function seconds(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
+  if (value === 0) return '0 s';
   const [size, unit] = value >= 1 ? [1, 's'] : value >= 1e-3 ? [1e-3, 'ms'] : [1e-6, 'µs'];
   return `${digits(value / size)} ${unit}`;
 }

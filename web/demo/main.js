@@ -4,6 +4,7 @@ import { Device, Program } from './package/index.js';
 import { ChainView } from './chain.js';
 import { showDevice } from './device.js';
 import { element, seconds } from './format.js';
+import { ImageView } from './image.js';
 import { Pad } from './pad.js';
 import { showPlan } from './plan.js';
 import { pixels } from './strokes.js';
@@ -86,6 +87,7 @@ const pad = new Pad($('#pad'), (strokes) => {
   read(strokes);
 });
 const chain = new ChainView(document);
+const image = new ImageView(document, (url) => Program.load(device, url));
 
 function failed(error) {
   $('#status').textContent = error.message;
@@ -124,6 +126,7 @@ async function open() {
   [device, network, chosen] = [opened, loaded, asked];
   $('#side').value = chosen;
   await read(drawn);
+  image.close();
   old.forEach((one) => one?.free());
   const info = device.info();
   $('#status').textContent =
@@ -147,6 +150,7 @@ $('#calibrate').addEventListener('click', () =>
     await chain.use(device);
   }),
 );
+$('#double').addEventListener('click', () => once($('#double'), () => image.double()));
 $('#side').addEventListener('change', () => once($('#side'), open));
 
 function paint() {

@@ -41,17 +41,22 @@ export async function showPlan(page, program, inputs) {
     made.style.width = `${(100 * (time ?? 0)) / longest}%`;
     return made;
   };
-  const rows = kernels.map(({ kernel, form, backend, time, predicted, outputs }) =>
-    element(
+  const rows = kernels.map(({ kernel, form, backend, time, predicted, outputs }) => {
+    const shapes = outputs.map((shape) => shape.join('\u00a0×\u00a0')).join('; ');
+    return element(
       'tr',
       {},
-      element('th', { scope: 'row' }, kernel.replaceAll('+', ' + '), element('small', {}, `${form}, ${outputs.map((shape) => shape.join(' × ')).join('; ')}`)),
-      element('td', {}, backend.toUpperCase()),
+      element(
+        'th',
+        { scope: 'row' },
+        kernel.replaceAll('+', ' + '),
+        element('small', {}, `${backend.toUpperCase()}, ${form}, ${shapes}`),
+        element('div', { class: 'bars', 'aria-hidden': 'true' }, bar('predicted', predicted), bar('measured', time)),
+      ),
       element('td', { class: 'number' }, seconds(predicted)),
       element('td', { class: 'number' }, seconds(time)),
-      element('td', { class: 'bars', 'aria-hidden': 'true' }, bar('predicted', predicted), bar('measured', time)),
-    ),
-  );
+    );
+  });
   page.querySelector('#plan tbody').replaceChildren(...rows);
   page.querySelector('#plan tfoot')?.remove();
   page.querySelector('#plan').append(
@@ -62,10 +67,8 @@ export async function showPlan(page, program, inputs) {
         'tr',
         {},
         element('th', { scope: 'row' }, 'All kernels'),
-        element('td'),
         element('td', { class: 'number' }, seconds(total(({ predicted }) => predicted))),
         element('td', { class: 'number' }, seconds(kernels.some(({ time }) => time === null) ? null : total(({ time }) => time))),
-        element('td'),
       ),
     ),
   );

@@ -79,7 +79,9 @@ impl Batch {
         let parameters = parameters(given)?;
         let _at = self.batch.at(file, line);
         let called = self.batch.call(name, &operands, &parameters);
-        called.map(|value| self.push(value)).ok_or_else(|| wrong(format!("there is no operation {name:?}")))
+        called
+            .map(|value| self.push(value))
+            .ok_or_else(|| wrong(format!("there is no operation {name:?}")))
     }
 
     /// Names a value, which a program then returns.
@@ -97,7 +99,8 @@ impl Batch {
     #[wasm_bindgen(unchecked_return_type = "number[] | undefined")]
     pub fn shape(&self, at: u32) -> Result<JsValue, JsValue> {
         let value = self.value(at)?;
-        let shape = for_dtype!(value.dtype(), T => value.typed::<T>().and_then(|id| self.batch.shape(id)));
+        let shape =
+            for_dtype!(value.dtype(), T => value.typed::<T>().and_then(|id| self.batch.shape(id)));
         Ok(shape.map_or(JsValue::UNDEFINED, |shape| shape_array(&shape).into()))
     }
 

@@ -8,8 +8,8 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
 use crate::batch::Batch;
-use crate::{plan, thrown};
 use crate::values::object;
+use crate::{plan, thrown};
 
 /// A device: the browser's GPU, or the CPU by WebAssembly.
 #[wasm_bindgen]

@@ -32,7 +32,9 @@ fn report(text: &str) {
     let global = js_sys::global();
     match Reflect::get(&global, &"reportError".into()).map(JsCast::dyn_into::<Function>) {
         // It fails for a listener that throws, whose error the browser reports itself.
-        Ok(Ok(report_error)) => drop(report_error.call1(&global, &named_error("FaultError", &text))),
+        Ok(Ok(report_error)) => {
+            drop(report_error.call1(&global, &named_error("FaultError", &text)))
+        }
         _ => log(text),
     }
 }

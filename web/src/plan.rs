@@ -1,7 +1,10 @@
 //! Plans, profiles and figures of devices as objects of JavaScript.
 
 use js_sys::Array;
-use onetrip::{Backend, Curve, DeviceProfile, Explanation, KernelProfile, Profile, RunStats, Shape, SideProfile};
+use onetrip::{
+    Backend, Curve, DeviceProfile, Explanation, KernelProfile, Profile, RunStats, Shape,
+    SideProfile,
+};
 use wasm_bindgen::prelude::*;
 
 use crate::values::{object, seconds, set, shape_array};

@@ -37,7 +37,8 @@ impl Program {
         let given = given(inputs)?;
         let program = self.0.clone();
         Ok(future_to_promise(async move {
-            let outputs = program.run(given.iter().map(input)).await.map_err(|error| thrown(&error))?;
+            let outputs =
+                program.run(given.iter().map(input)).await.map_err(|error| thrown(&error))?;
             let results = Object::new();
             for (name, dtype, _) in program.outputs() {
                 let Some(name) = name else { continue };
@@ -65,7 +66,10 @@ impl Program {
     /// The inputs that each run must be given.
     #[wasm_bindgen(unchecked_return_type = "ValueInfo[]")]
     pub fn inputs(&self) -> Array {
-        self.0.inputs().map(|(name, dtype, shape)| described(name.into(), &dtype.to_string(), shape)).collect()
+        self.0
+            .inputs()
+            .map(|(name, dtype, shape)| described(name.into(), &dtype.to_string(), shape))
+            .collect()
     }
 
     /// The values that each run returns; those without a name are `null` here, and not returned.
@@ -96,7 +100,8 @@ fn given(inputs: &Object) -> Result<Vec<(String, Elements)>, JsValue> {
         match Elements::of(&entry.get(1)) {
             Ok(elements) => Ok((name, elements)),
             Err(error) => {
-                let reason = Reflect::get(&error, &"message".into()).ok().and_then(|text| text.as_string());
+                let reason =
+                    Reflect::get(&error, &"message".into()).ok().and_then(|text| text.as_string());
                 Err(wrong(format!("input {name:?}: {}", reason.unwrap_or_default())))
             }
         }

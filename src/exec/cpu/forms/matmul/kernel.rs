@@ -142,6 +142,9 @@ macro_rules! kernel {
 kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma": "avx512f", "avx2", "fma"), 3 by 8);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma": "avx2", "fma"), 2 by 6);
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+kernel!(plain, std::arch::wasm32::v128, 3 by 4);
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 kernel!(plain, crate::exec::cpu::forms::matmul::lanes::Plain, 3 by 4);
 
 #[cfg(test)]

@@ -1,7 +1,35 @@
 //! Vectors of `f32`, as the innermost loops of products use them.
 
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use std::arch::wasm32 as wasm;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64 as x86;
+
+/// Repeats a block with `$i` from 0 to `$n` − 1, which index registers. WebAssembly is compiled for size, which keeps loops,
+/// and what a loop indexes lies in memory: there the turns, at most four, stand one after another.
+macro_rules! each {
+    ($i:ident < $n:expr => $body:block) => {{
+        #[cfg(not(target_arch = "wasm32"))]
+        for $i in 0..$n {
+            $body
+        }
+        #[cfg(target_arch = "wasm32")]
+        {
+            const { assert!($n <= 4) };
+            each!($i = 0 of $n => $body);
+            each!($i = 1 of $n => $body);
+            each!($i = 2 of $n => $body);
+            each!($i = 3 of $n => $body);
+        }
+    }};
+    ($i:ident = $turn:literal of $n:expr => $body:block) => {
+        if $turn < $n {
+            let $i: usize = $turn;
+            $body
+        }
+    };
+}
+pub(super) use each;
 
 /// A vector of `f32`.
 ///
@@ -38,10 +66,12 @@ pub(super) trait Lanes: Copy {
     }
 }
 
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 /// Lanes for any processor, which the compiler maps to the vectors that all processors of the target have.
 #[derive(Clone, Copy)]
 pub(super) struct Plain([f32; 4]);
 
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 impl Lanes for Plain {
     const LEN: usize = 4;
 
@@ -107,6 +137,73 @@ impl Lanes for Plain {
     unsafe fn sum(self) -> f32 {
         let [a, b, c, d] = self.0;
         (a + c) + (b + d)
+    }
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+impl Lanes for wasm::v128 {
+    const LEN: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(element: f32) -> Self {
+        wasm::f32x4_splat(element)
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as the caller promises. The load needs no alignment.
+        unsafe { wasm::v128_load(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as in `load`.
+        unsafe { wasm::v128_store(to.cast(), self) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let at = |lane: usize| if lane < count { *from.add(lane) } else { 0.0 };
+            match count {
+                4 => Self::load(from),
+                _ => wasm::f32x4(at(0), at(1), at(2), 0.0),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match count {
+                4 => self.store(to),
+                3 => {
+                    wasm::v128_store64_lane::<0>(self, to.cast());
+                    wasm::v128_store32_lane::<2>(self, to.add(2).cast());
+                }
+                2 => wasm::v128_store64_lane::<0>(self, to.cast()),
+                1 => wasm::v128_store32_lane::<0>(self, to.cast()),
+                _ => {}
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        wasm::f32x4_add(self, other)
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        wasm::f32x4_add(self, wasm::f32x4_mul(a, b))
+    }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        let pairs = wasm::f32x4_add(self, wasm::i32x4_shuffle::<2, 3, 0, 1>(self, self));
+        wasm::f32x4_extract_lane::<0>(pairs) + wasm::f32x4_extract_lane::<1>(pairs)
     }
 }
 

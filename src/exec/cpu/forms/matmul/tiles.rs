@@ -1,11 +1,9 @@
 //! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
 
-#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
-
 use super::kernel_operands::{
     DotProducts, PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct,
 };
-use super::lanes::Lanes;
+use super::lanes::{Lanes, each};
 
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;
@@ -37,24 +35,27 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
             let size = [height, vectors, depth];
             // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
             unsafe {
-                match w {
+                let (rows, whole) = match w {
                     Panels::Packed { data, pitch } => {
                         let start = data.as_ptr().wrapping_add(panel * pitch);
-                        any_tile::<L, P, true, _>(size, x, Stepped { start, step: wide }, target);
+                        (Stepped { start, step: wide }, true)
                     }
                     Panels::InPlace(w) => {
-                        let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
-                        if last == L::LEN {
-                            any_tile::<L, P, true, _>(size, x, rows, target);
-                        } else {
-                            any_tile::<L, P, false, _>(size, x, rows, target);
-                        }
+                        let start = w.row(0).wrapping_add(column);
+                        (Stepped { start, step: w.stride }, last == L::LEN)
                     }
                     Panels::Scattered(data, offsets) => {
                         let start = data.as_ptr().wrapping_add(column);
                         let rows = Scattered { start, offsets: offsets.as_ptr() };
-                        any_tile::<L, P, true, _>(size, x, rows, target);
+                        any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
+                        row += height;
+                        continue;
                     }
+                };
+                if whole {
+                    any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
+                } else {
+                    any_tile::<L, P, HIGH, false, _>(size, x, rows, target);
                 }
             }
             row += height;
@@ -73,12 +74,12 @@ struct Target {
     last: usize,
 }
 
-/// Computes a tile of at most 8 rows and `P` vectors.
+/// Computes a tile of at most `HIGH` rows and `P` vectors.
 ///
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn any_tile<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool, W: PanelRows>(
     [height, vectors, depth]: [usize; 3],
     x: (*const f32, usize),
     w: W,
@@ -87,9 +88,9 @@ unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
     // SAFETY: as the caller promises.
     unsafe {
         match vectors {
-            1 => tile_of::<L, 1, WHOLE, W>(height, depth, x, w, target),
-            2 => tile_of::<L, 2, WHOLE, W>(height, depth, x, w, target),
-            _ => tile_of::<L, P, WHOLE, W>(height, depth, x, w, target),
+            1 => tile_of::<L, 1, HIGH, WHOLE, W>(height, depth, x, w, target),
+            2 => tile_of::<L, 2, HIGH, WHOLE, W>(height, depth, x, w, target),
+            _ => tile_of::<L, P, HIGH, WHOLE, W>(height, depth, x, w, target),
         }
     }
 }
@@ -99,7 +100,7 @@ unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn tile_of<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool, W: PanelRows>(
     height: usize,
     depth: usize,
     x: (*const f32, usize),
@@ -108,15 +109,20 @@ unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
 ) {
     // SAFETY: as the caller promises.
     unsafe {
+        // No code is made for heights beyond `HIGH`.
         match height {
             1 => tile::<L, 1, P, WHOLE, W>(depth, x, w, target),
-            2 => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
-            3 => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
-            4 => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
-            5 => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
-            6 => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
-            7 => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
-            _ => tile::<L, 8, P, WHOLE, W>(depth, x, w, target),
+            2 if 2 < HIGH => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
+            3 if 3 < HIGH => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
+            #[cfg(not(target_arch = "wasm32"))]
+            4 if 4 < HIGH => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
+            #[cfg(not(target_arch = "wasm32"))]
+            5 if 5 < HIGH => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
+            #[cfg(not(target_arch = "wasm32"))]
+            6 if 6 < HIGH => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
+            #[cfg(not(target_arch = "wasm32"))]
+            7 if 7 < HIGH => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
+            _ => tile::<L, HIGH, P, WHOLE, W>(depth, x, w, target),
         }
     }
 }
@@ -135,9 +141,9 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: P
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        for r in 0..M {
+        each!(r < M => {
             L::fetch(to.wrapping_add(r * stride));
-        }
+        });
         let mut sums = [[L::splat(0.0); P]; M];
         let mut k = 0;
         while k + STEPS <= depth {
@@ -152,15 +158,15 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: P
             w = w.from(1);
             k += 1;
         }
-        for r in 0..M {
-            for p in 0..P {
+        each!(r < M => {
+            each!(p < P => {
                 let to = to.add(r * stride + p * L::LEN);
                 let count = if p + 1 < P { L::LEN } else { last };
                 let sum = sums[r][p];
                 let sum = if more { L::load_first(to, count).add(sum) } else { sum };
                 sum.store_first(to, count);
-            }
-        }
+            });
+        });
     }
 }
 
@@ -187,17 +193,17 @@ unsafe fn add_steps<
         unsafe {
             let row = w.row(k);
             let mut columns = [L::splat(0.0); P];
-            for p in 0..P {
+            each!(p < P => {
                 let from = row.add(p * L::LEN);
                 let whole = WHOLE || p + 1 < P;
                 columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
-            }
-            for r in 0..M {
+            });
+            each!(r < M => {
                 let x = L::splat(*x.add(r * x_stride + k));
-                for p in 0..P {
+                each!(p < P => {
                     sums[r][p] = sums[r][p].add_product(x, columns[p]);
-                }
-            }
+                });
+            });
         }
     }
     sums
@@ -260,27 +266,27 @@ unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
         while k < whole {
             // Rows stay in registers beside the sums; each element of a column is used at once.
             let mut elements = [L::splat(0.0); M];
-            for r in 0..M {
+            each!(r < M => {
                 elements[r] = L::load(x.add(r * x_stride + k));
-            }
-            for c in 0..N {
+            });
+            each!(c < N => {
                 let column = L::load(w.add(c * w_stride + k));
-                for r in 0..M {
+                each!(r < M => {
                     sums[r][c] = sums[r][c].add_product(elements[r], column);
-                }
-            }
+                });
+            });
             k += L::LEN;
         }
-        for r in 0..M {
-            for c in 0..N {
+        each!(r < M => {
+            each!(c < N => {
                 let mut sum = sums[r][c].sum();
                 for k in whole..depth {
                     sum += *x.add(r * x_stride + k) * *w.add(c * w_stride + k);
                 }
                 let to = to.add(r * stride + c);
                 *to = if more { *to + sum } else { sum };
-            }
-        }
+            });
+        });
     }
 }
 
@@ -341,25 +347,25 @@ unsafe fn strip_tile<L: Lanes, const K: usize, const P: usize>(
     // SAFETY: as the caller promises.
     unsafe {
         let mut columns = [[L::splat(0.0); P]; K];
-        for k in 0..K {
-            for p in 0..P {
+        each!(k < K => {
+            each!(p < P => {
                 columns[k][p] = L::load(w.add(k * w_stride + p * L::LEN));
-            }
-        }
+            });
+        });
         for r in 0..rows {
             let mut sums = [L::splat(0.0); P];
-            for p in 0..P {
+            each!(p < P => {
                 sums[p] = L::load(to.add(r * stride + p * L::LEN));
-            }
-            for k in 0..K {
+            });
+            each!(k < K => {
                 let x = L::splat(*x.add(r * x_stride + k));
-                for p in 0..P {
+                each!(p < P => {
                     sums[p] = sums[p].add_product(x, columns[k][p]);
-                }
-            }
-            for p in 0..P {
+                });
+            });
+            each!(p < P => {
                 sums[p].store(to.add(r * stride + p * L::LEN));
-            }
+            });
         }
     }
     P * L::LEN
@@ -378,12 +384,12 @@ unsafe fn strip_rest<const K: usize>(
 ) -> usize {
     for r in 0..rows {
         for c in 0..width {
-            for k in 0..K {
+            each!(k < K => {
                 // SAFETY: as the caller promises.
                 unsafe {
                     *to.add(r * stride + c) += *x.add(r * x_stride + k) * *w.add(k * w_stride + c);
                 }
-            }
+            });
         }
     }
     width
