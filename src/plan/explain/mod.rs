@@ -140,6 +140,12 @@ impl Explanation {
     pub fn predicted_seconds(&self) -> f64 {
         self.placed.seconds()
     }
+
+    /// The predicted seconds of each side that could run the whole graph, if there was a choice. The better one comes
+    /// first; a plan for both sides may be better than either.
+    pub fn predictions(&self) -> impl Iterator<Item = (Backend, f64)> {
+        self.placed.sides.iter().map(|(side, time)| (*side, time.total()))
+    }
 }
 
 impl fmt::Display for Explanation {
