@@ -152,7 +152,7 @@ impl RunLoop<'_> {
         let (residents, targets) = (self.locations()?, device.targets());
         let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;
         let sides: Vec<_> = device.sides(&targets).collect();
-        Ok(Explanation::new(&placed, sides, chooser, &residents))
+        Ok(Explanation::new(placed, sides, chooser, &residents))
     }
 
     fn check_budget(&self, prepared: &Prepared) -> Result<()> {

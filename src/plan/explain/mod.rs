@@ -6,90 +6,102 @@ mod side_table;
 
 use std::fmt;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use self::page::Printer;
 use self::side_table::table;
-use super::step::Step;
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::plan::place::chooser::Chooser;
 use crate::plan::place::split::SideTargets;
-use crate::plan::schedule::memory::lives;
 
-/// The kernels that will run, their sides and the reasons. Prints as a page.
+/// The kernels that will run, their sides and the reasons. Prints as a page, which is written only then.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    backend: Backend,
     kernels: Vec<String>,
     sides: Vec<Backend>,
-    dispatches: u64,
-    peak_bytes: u64,
-    budget_bytes: u64,
-    predicted_seconds: f64,
-    text: String,
+    placed: Arc<Placed>,
+    /// One for each side, at least one.
+    targets: SmallVec<[Target; 2]>,
+    /// The chooser of the side; none if there is no choice.
+    chooser: Option<Chooser>,
+    /// The place of each resident's data.
+    residents: SmallVec<[Residence; 8]>,
 }
 
 impl Explanation {
     /// Explains what was placed for `targets`, of which there is one for each side, at least one, by whom where there
     /// is a choice. `residents` says where the data of each lies.
     pub(crate) fn new<'a>(
-        placed: &Placed,
+        placed: Placed,
         targets: impl IntoIterator<Item = &'a Target>,
         chooser: Option<Chooser>,
         residents: &[Residence],
     ) -> Self {
-        let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
-        let of = |side| targets.iter().copied().find(|target| target.backend == side);
+        let steps = placed
+            .plans()
+            .into_iter()
+            .flat_map(|plan| plan.steps.iter().map(|step| (step.label(), plan.backend)));
+        let (kernels, sides) = steps.unzip();
+        Self {
+            kernels,
+            sides,
+            placed: Arc::new(placed),
+            targets: targets.into_iter().cloned().collect(),
+            chooser,
+            residents: residents.into(),
+        }
+    }
+
+    fn target(&self, side: Backend) -> Option<&Target> {
+        self.targets.iter().find(|target| target.backend == side)
+    }
+
+    fn text(&self) -> String {
+        let Self { placed, targets, chooser, residents, .. } = self;
         let page = |plan: &Plan, text: &mut String| {
-            let limits = of(plan.backend).map_or_else(Limits::cpu, |target| target.limits.clone());
-            Printer { plan, limits: &limits, lives: lives(plan) }.page(text);
+            let target = self.target(plan.backend);
+            let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
+            Printer::new(plan, &limits).page(text);
         };
         let mut text = String::new();
-        let plans: Vec<&Plan> = match &placed.planned {
+        match &placed.planned {
             Planned::Whole(plan) => {
                 head(&mut text, plan);
-                placed_by(&mut text, placed, chooser, &targets);
+                placed_by(&mut text, placed, *chooser, targets);
                 page(plan, &mut text);
-                vec![plan]
             }
             Planned::Split(split) => {
                 let predicted = seconds(split.seconds);
                 let _ = writeln!(text, "plan for both sides, predicted {predicted}");
-                placed_by(&mut text, placed, chooser, &targets);
+                placed_by(&mut text, placed, *chooser, targets);
                 for part in &split.parts {
                     let _ = write!(text, "{}: ", part.phase);
                     head(&mut text, &part.plan);
                     supplies(&mut text, split, part);
                     page(&part.plan, &mut text);
                 }
-                split.parts.iter().map(|part| &part.plan).collect()
             }
-        };
-        if let (Some(cpu), Some(gpu)) = (of(Backend::Cpu), of(Backend::Gpu)) {
+        }
+        if let (Some(cpu), Some(gpu)) = (self.target(Backend::Cpu), self.target(Backend::Gpu)) {
             let chooser = chooser.unwrap_or(Chooser::Times);
             table(&mut text, placed, SideTargets { cpu, gpu }, residents, chooser);
         }
-        let total = |of: fn(&Plan) -> u64| plans.iter().map(|plan| of(plan)).sum();
-        let on_gpu = plans.iter().any(|plan| plan.backend == Backend::Gpu);
-        Self {
-            backend: if on_gpu { Backend::Gpu } else { Backend::Cpu },
-            kernels: plans.iter().flat_map(|plan| plan.steps.iter().map(Step::label)).collect(),
-            sides: plans.iter().flat_map(|plan| plan.steps.iter().map(|_| plan.backend)).collect(),
-            dispatches: total(Plan::dispatches),
-            peak_bytes: total(|plan| plan.peak_bytes),
-            budget_bytes: placed.held_bytes(),
-            predicted_seconds: placed.seconds(),
-            text,
-        }
+        text
+    }
+
+    fn total(&self, of: impl Fn(&Plan) -> u64) -> u64 {
+        self.placed.plans().into_iter().map(of).sum()
     }
 
     /// The side of the plan: the GPU if any of it runs there.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        self.backend
+        let on_gpu = self.sides.contains(&Backend::Gpu);
+        if on_gpu { Backend::Gpu } else { Backend::Cpu }
     }
 
     /// The kernels in the order in which they run, each as the operations fused in it, joined by `+`.
@@ -107,32 +119,32 @@ impl Explanation {
     /// The number of dispatches of the GPU (a split reduction takes two); one for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
-        self.dispatches
+        self.total(Plan::dispatches)
     }
 
     /// Bytes of memory that a run holds at once: intermediates, results and residents.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
-        self.peak_bytes
+        self.total(|plan| plan.peak_bytes)
     }
 
     /// Bytes that a [memory budget](crate::DeviceBuilder::memory_budget) counts for a run: buffers of the run, kept
     /// results, and on a GPU the host's memory for transfers. Residents and data of uploads do not count.
     #[must_use]
     pub fn budget_bytes(&self) -> u64 {
-        self.budget_bytes
+        self.placed.held_bytes()
     }
 
     /// Predicted seconds of a run.
     #[must_use]
     pub fn predicted_seconds(&self) -> f64 {
-        self.predicted_seconds
+        self.placed.seconds()
     }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.text())
     }
 }
 
@@ -165,7 +177,7 @@ fn head(page: &mut String, plan: &Plan) {
 }
 
 /// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
-fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targets: &[&Target]) {
+fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targets: &[Target]) {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
     if let Planned::Split(split) = &placed.planned {
@@ -215,7 +227,7 @@ mod tests {
         let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
         let mut text = String::new();
         head(&mut text, &plan);
-        Printer { plan: &plan, limits: &target.limits, lives: lives(&plan) }.page(&mut text);
+        Printer::new(&plan, &target.limits).page(&mut text);
         text
     }
 

@@ -205,7 +205,7 @@ mod tests {
             Placement::Auto => Chooser::Times,
             placement => Chooser::Asked(placement),
         };
-        Explanation::new(&placed, targets, Some(chooser), &[]).to_string()
+        Explanation::new(placed, targets, Some(chooser), &[]).to_string()
     }
 
     /// The line of the table that begins with `name`, without repeated spaces.

@@ -58,6 +58,14 @@ impl Placed {
         }
     }
 
+    /// The plan of each part, in an order in which they can run.
+    pub fn plans(&self) -> SmallVec<[&Plan; 4]> {
+        match &self.planned {
+            Planned::Whole(plan) => smallvec![plan],
+            Planned::Split(split) => split.parts.iter().map(|part| &part.plan).collect(),
+        }
+    }
+
     /// Predicted seconds of a run.
     pub fn seconds(&self) -> f64 {
         match &self.planned {
