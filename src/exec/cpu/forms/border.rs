@@ -107,8 +107,7 @@ pub(super) fn counted(counter: &StepOperand, range: Range<i64>) -> Option<(usize
     if counter.source != OperandSource::Iota || strides[axis] != 1 || moving.next().is_some() {
         return None;
     }
-    let at =
-        |bound: i64| usize::try_from(bound.saturating_sub(*offset)).unwrap_or(0).min(dims[axis]);
+    let at = |bound: i64| bound.saturating_sub(*offset).clamp(0, dims[axis] as i64) as usize;
     let (start, end) = (at(range.start), at(range.end));
     Some((axis, start..end.max(start)))
 }

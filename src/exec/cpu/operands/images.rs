@@ -317,8 +317,10 @@ fn image_axis(
         let by = axis.step.coordinates[border] / step;
         if by > 0 {
             let first = windows.origin.coordinates[border];
-            let from =
-                |bound: i64| usize::try_from((bound - first + by - 1).div_euclid(by)).unwrap_or(0);
+            let from = |bound: i64| {
+                let coordinate = bound.saturating_sub(first).saturating_add(by - 1).div_euclid(by);
+                usize::try_from(coordinate.max(0)).unwrap_or(usize::MAX)
+            };
             let end = from(windows.inside[border]);
             inside = inside.start.max(from(0))..inside.end.min(end);
         }
