@@ -10,8 +10,8 @@ use crate::graph::NodeId;
 #[cfg(feature = "gpu")]
 use crate::plan::reference::Reference;
 use crate::plan::{
-    Cost, Form, Home, OperandSource, Plan, Scratch, Space, Step, StepOp, StepOperand, StepOutput, Value,
-    ValueId,
+    Cost, Form, Home, OperandSource, Plan, Scratch, Space, Step, StepOp, StepOperand, StepOutput,
+    Value, ValueId,
 };
 
 /// A step and the contents of the values that it reads.

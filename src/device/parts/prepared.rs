@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
+
 use super::profile_store::Targets;
 use crate::base::single_flight::SingleFlight;
 use crate::base::sync::RwLock;
-use crate::cost::{Backend, Route};
+use crate::cost::{Backend, Prediction, Route};
 use crate::exec::cpu::CpuProgram;
 use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
@@ -25,6 +27,9 @@ pub(crate) struct Prepared {
     pub seconds: f64,
     /// True if the side was not predicted only because the data of a resident is on the GPU alone.
     pub is_bound_by_data: bool,
+    /// The prediction of each side for the whole graph, as [`Placed`] has it, and a side that has no room for it.
+    sides: SmallVec<[(Backend, Prediction); 2]>,
+    too_small: Option<Backend>,
     /// The route of the plan, and others that may be tried.
     pub routes: Routes,
     /// The route that was asked for, if it was not left to prediction.
@@ -74,7 +79,7 @@ impl Prepared {
         targets: &Targets,
     ) -> Self {
         let (was_chosen, seconds) = (placed.was_chosen(), placed.seconds());
-        let Placed { planned, routes, .. } = placed;
+        let Placed { planned, sides, too_small, routes } = placed;
         let pieces = CompiledPieces::of(planned);
         let total = |of: fn(&Plan) -> u64| {
             pieces.iter().map(|piece| of(&piece.plan)).fold(0, u64::saturating_add)
@@ -87,9 +92,21 @@ impl Prepared {
             was_chosen,
             seconds,
             is_bound_by_data,
+            sides,
+            too_small,
             routes,
             asked,
             revision: targets.revision,
+        }
+    }
+
+    /// A copy of the plan, without its kernels.
+    pub fn placed(&self) -> Placed {
+        Placed {
+            planned: self.pieces.planned(self.seconds),
+            sides: self.sides.clone(),
+            too_small: self.too_small,
+            routes: self.routes.clone(),
         }
     }
 
@@ -114,6 +131,25 @@ impl CompiledPieces {
                 parts: parts.into_iter().map(part).collect(),
                 downloads,
                 keeps,
+            }),
+        }
+    }
+
+    /// The plans, of which all together take so many predicted `seconds`.
+    fn planned(&self, seconds: f64) -> Planned {
+        let part = |part: &CompiledPart| SplitPart {
+            phase: part.phase,
+            plan: Plan::clone(&part.piece.plan),
+            uploads: part.uploads.clone(),
+            residents: part.residents.clone(),
+        };
+        match self {
+            Self::Whole(piece) => Planned::Whole(Plan::clone(&piece.plan)),
+            Self::Split(CompiledSplit { parts, downloads, keeps }) => Planned::Split(Split {
+                parts: parts.iter().map(part).collect(),
+                downloads: downloads.clone(),
+                keeps: keeps.clone(),
+                seconds,
             }),
         }
     }

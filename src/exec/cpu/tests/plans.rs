@@ -17,7 +17,8 @@ use crate::exec::cpu::{CpuPool, CpuProgram, CpuRun, RunData};
 use crate::expr::{Builder, E};
 use crate::graph::NodeId;
 use crate::plan::{
-    Cost, Form, Home, OperandSource, Plan, Space, Step, StepOp, StepOperand, StepOutput, Value, ValueId,
+    Cost, Form, Home, OperandSource, Plan, Space, Step, StepOp, StepOperand, StepOutput, Value,
+    ValueId,
 };
 
 const LEN: usize = 1000;

@@ -1,0 +1,129 @@
+//! The operations and the kernels that are drawn, each for all that are alike, with their links.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::Picture;
+use super::fold::{Item, fold};
+
+/// Operations, and kernels, that are drawn at most.
+const MOST: usize = 160;
+
+/// A folded picture.
+pub(super) struct Drawn<'a> {
+    pub picture: &'a Picture,
+    pub operations: Vec<Item>,
+    pub kernels: Vec<Item>,
+    /// The item of each operation and of each kernel.
+    operation_item: Vec<usize>,
+    kernel_item: Vec<usize>,
+}
+
+impl<'a> Drawn<'a> {
+    pub fn new(picture: &'a Picture) -> Self {
+        let operations = fold(&operation_kinds(picture), MOST);
+        let kernels = fold(&kernel_kinds(picture), MOST);
+        Self {
+            operation_item: item_of(&operations, picture.operations.len()),
+            kernel_item: item_of(&kernels, picture.kernels.len()),
+            picture,
+            operations,
+            kernels,
+        }
+    }
+
+    /// The items of kernels behind an item of operations, each once.
+    pub fn kernels_of(&self, item: &Item) -> Vec<usize> {
+        let members = item.members.iter().map(|&at| &self.picture.operations[at]);
+        distinct(members.flat_map(|op| &op.kernels).map(|&kernel| self.kernel_item[kernel]))
+    }
+
+    /// The items of operations that the kernels of each item compute, each once.
+    pub fn operations_of_kernels(&self) -> Vec<Vec<usize>> {
+        let mut of = vec![Vec::new(); self.kernels.len()];
+        for (at, operation) in self.picture.operations.iter().enumerate() {
+            if operation.fate == super::Fate::Computed {
+                let items = operation.kernels.iter().map(|&kernel| self.kernel_item[kernel]);
+                items.for_each(|item: usize| of[item].push(self.operation_item[at]));
+            }
+        }
+        of.into_iter().map(|items| distinct(items.into_iter())).collect()
+    }
+
+    /// The lines between items of operations, from an operand to a later user, each once. A line back is left out: it
+    /// leads from one copy of a repeated block to the next.
+    pub fn lines(&self) -> Vec<(usize, usize)> {
+        let operations = self.picture.operations.iter().enumerate();
+        let all = operations.flat_map(|(at, operation)| {
+            let to = self.operation_item[at];
+            operation.inputs.iter().map(move |&input| (self.operation_item[input], to))
+        });
+        let mut lines: Vec<(usize, usize)> = all.filter(|(from, to)| from < to).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        lines
+    }
+
+    /// The item of a kernel.
+    pub fn kernel_item(&self, kernel: usize) -> usize {
+        self.kernel_item[kernel]
+    }
+
+    /// The name of an item of operations on the page.
+    pub fn operation_id(&self, item: usize) -> String {
+        format!("o{}", self.operations[item].members[0] + 1)
+    }
+
+    /// The name of an item of kernels on the page.
+    pub fn kernel_id(&self, item: usize) -> String {
+        format!("k{}", self.kernels[item].members[0] + 1)
+    }
+
+    /// The colour of an item of kernels, in degrees: neighbours differ much.
+    pub fn hue(item: usize) -> usize {
+        item * 137 % 360
+    }
+}
+
+fn distinct(items: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut items: Vec<usize> = items.collect();
+    items.sort_unstable();
+    items.dedup();
+    items
+}
+
+fn item_of(items: &[Item], count: usize) -> Vec<usize> {
+    let mut of = vec![0; count];
+    for (item, Item { members, .. }) in items.iter().enumerate() {
+        members.iter().for_each(|&member| of[member] = item);
+    }
+    of
+}
+
+fn hash(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Equal numbers for operations that do the same with operands alike.
+fn operation_kinds(picture: &Picture) -> Vec<u64> {
+    let all = &picture.operations;
+    let kind = |op: &super::Operation| {
+        let inputs: Vec<_> = op.inputs.iter().map(|&at| (all[at].name, &all[at].ty)).collect();
+        hash(&(op.name, op.method, &op.ty, op.fate, op.is_result, inputs))
+    };
+    all.iter().map(kind).collect()
+}
+
+/// Equal numbers for kernels that compute the same from values of the same types on the same side.
+fn kernel_kinds(picture: &Picture) -> Vec<u64> {
+    let kinds = picture.parts.iter().enumerate().flat_map(|(part_at, part)| {
+        picture.kernels[part.kernels.clone()].iter().map(move |kernel| {
+            let ty = |&value: &usize| &part.values[value].ty;
+            let reads: Vec<_> = kernel.reads.iter().map(ty).collect();
+            let writes: Vec<_> = kernel.writes.iter().map(ty).collect();
+            hash(&(part_at, &kernel.label, kernel.form, reads, writes))
+        })
+    });
+    kinds.collect()
+}
