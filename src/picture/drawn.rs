@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Picture;
-use super::fold::{Item, fold};
+use super::fold::{Item, fold, fold_or_join};
 
 /// Operations, and kernels, that are drawn at most.
 const MOST: usize = 160;
@@ -20,8 +20,8 @@ pub(super) struct Drawn<'a> {
 
 impl<'a> Drawn<'a> {
     pub fn new(picture: &'a Picture) -> Self {
-        let operations = fold(&operation_kinds(picture), MOST);
-        let kernels = fold(&kernel_kinds(picture), MOST);
+        let operations = folded(|precise| operation_kinds(picture, precise));
+        let kernels = folded(|precise| kernel_kinds(picture, precise));
         Self {
             operation_item: item_of(&operations, picture.operations.len()),
             kernel_item: item_of(&kernels, picture.kernels.len()),
@@ -105,21 +105,28 @@ fn hash(what: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Equal numbers for operations that do the same with operands alike.
-fn operation_kinds(picture: &Picture) -> Vec<u64> {
+/// Folds by precise kinds, or by those that leave out the types of values if too many items are left.
+fn folded(kinds: impl Fn(bool) -> Vec<u64>) -> Vec<Item> {
+    fold(&kinds(true), MOST).unwrap_or_else(|| fold_or_join(&kinds(false), MOST))
+}
+
+/// Equal numbers for operations that do the same with operands alike; of the same types if they are `precise`.
+fn operation_kinds(picture: &Picture, precise: bool) -> Vec<u64> {
     let all = &picture.operations;
+    let ty = |op: &super::Operation| precise.then(|| hash(&op.ty));
     let kind = |op: &super::Operation| {
-        let inputs: Vec<_> = op.inputs.iter().map(|&at| (all[at].name, &all[at].ty)).collect();
-        hash(&(op.name, op.method, &op.ty, op.fate, op.is_result, inputs))
+        let inputs: Vec<_> = op.inputs.iter().map(|&at| (all[at].name, ty(&all[at]))).collect();
+        hash(&(op.name, op.method, ty(op), op.fate, op.is_result, inputs))
     };
     all.iter().map(kind).collect()
 }
 
-/// Equal numbers for kernels that compute the same from values of the same types on the same side.
-fn kernel_kinds(picture: &Picture) -> Vec<u64> {
+/// Equal numbers for kernels that compute the same on the same side; from values of the same types if they are
+/// `precise`.
+fn kernel_kinds(picture: &Picture, precise: bool) -> Vec<u64> {
     let kinds = picture.parts.iter().enumerate().flat_map(|(part_at, part)| {
         picture.kernels[part.kernels.clone()].iter().map(move |kernel| {
-            let ty = |&value: &usize| &part.values[value].ty;
+            let ty = |&value: &usize| precise.then(|| hash(&part.values[value].ty));
             let reads: Vec<_> = kernel.reads.iter().map(ty).collect();
             let writes: Vec<_> = kernel.writes.iter().map(ty).collect();
             hash(&(part_at, &kernel.label, kernel.form, reads, writes))

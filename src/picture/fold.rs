@@ -16,9 +16,20 @@ pub(super) struct Item {
     pub is_repeat: bool,
 }
 
-/// Folds blocks that follow each other and are alike, as `kinds` says. If more than `most` items are left, neighbours
-/// are joined.
-pub(super) fn fold(kinds: &[u64], most: usize) -> Vec<Item> {
+/// Folds blocks that follow each other and are alike, as `kinds` says; none if more than `most` items are left.
+pub(super) fn fold(kinds: &[u64], most: usize) -> Option<Vec<Item>> {
+    let list = folded(kinds);
+    (list.len() <= most).then(|| joined(&list, 1))
+}
+
+/// Folds as [`fold`] does. If more than `most` items are left, neighbours are joined.
+pub(super) fn fold_or_join(kinds: &[u64], most: usize) -> Vec<Item> {
+    let list = folded(kinds);
+    joined(&list, list.len().div_ceil(most).max(1))
+}
+
+/// The kinds of the items, and the positions that each stands for.
+fn folded(kinds: &[u64]) -> Vec<(u64, Vec<usize>)> {
     let mut list: Vec<(u64, Vec<usize>)> =
         kinds.iter().enumerate().map(|(at, &kind)| (kind, vec![at])).collect();
     if list.len() > SHORT {
@@ -28,14 +39,18 @@ pub(super) fn fold(kinds: &[u64], most: usize) -> Vec<Item> {
             period += 1;
         }
     }
-    let joined = list.len().div_ceil(most).max(1);
+    list
+}
+
+/// An item for each `run` of the list.
+fn joined(list: &[(u64, Vec<usize>)], run: usize) -> Vec<Item> {
     let item = |run: &[(u64, Vec<usize>)]| {
         let mut members: Vec<usize> =
             run.iter().flat_map(|(_, members)| members).copied().collect();
         members.sort_unstable();
         Item { members, is_repeat: run.len() == 1 }
     };
-    list.chunks(joined).map(item).collect()
+    list.chunks(run).map(item).collect()
 }
 
 /// The list with one block in place of each run of blocks of `period` items that are alike.
@@ -79,7 +94,7 @@ mod tests {
     use super::*;
 
     fn folded(text: &str, most: usize) -> Vec<Item> {
-        fold(&text.bytes().map(u64::from).collect::<Vec<_>>(), most)
+        fold_or_join(&text.bytes().map(u64::from).collect::<Vec<_>>(), most)
     }
 
     #[test]
@@ -110,7 +125,8 @@ mod tests {
                     u64::from((seed >> 16) % letters)
                 };
                 let kinds: Vec<u64> = (0..length).map(kind).collect();
-                let items = fold(&kinds, 50);
+                let items = fold_or_join(&kinds, 50);
+                assert!(fold(&kinds, 50).is_none_or(|folded| folded == items));
                 assert!(items.len() <= 50);
                 let mut all: Vec<usize> = items.iter().flat_map(|i| i.members.clone()).collect();
                 all.sort_unstable();

@@ -130,7 +130,7 @@ fn node(
             None => place,
         };
         let lines =
-            [("name", name(item, operation)), ("type", operation.ty.to_string()), ("place", last)];
+            [("name", name(item, operation)), ("type", ty(drawn, item)), ("place", last)];
         for ((class, text), down) in lines.into_iter().zip([17.0, 31.0, 43.0]) {
             let (x, y) = (format!("{:.1}", x(across)), format!("{:.1}", above + down));
             let attributes: [Attribute<'_>; 3] = [("class", &class), ("x", &x), ("y", &y)];
@@ -148,6 +148,14 @@ pub(super) fn name(item: &Item, operation: &Operation) -> String {
     }
 }
 
+/// The type of an item's values, or of its first with an ellipsis if the types differ.
+fn ty(drawn: &Drawn<'_>, item: &Item) -> String {
+    let ty = |at: usize| &drawn.picture.operations[at].ty;
+    let first = ty(item.members[0]);
+    let is_one = item.members.iter().all(|&at| ty(at) == first);
+    format!("{first}{}", if is_one { "" } else { " …" })
+}
+
 fn class(operation: &Operation) -> String {
     let fate = match operation.fate {
         Fate::Computed => "computed",
@@ -163,7 +171,7 @@ fn class(operation: &Operation) -> String {
 /// All facts of an item in words.
 fn title(drawn: &Drawn<'_>, item: &Item) -> String {
     let operation = &drawn.picture.operations[item.members[0]];
-    let mut text = format!("{} {}", name(item, operation), operation.ty);
+    let mut text = format!("{} {}", name(item, operation), ty(drawn, item));
     if let Some(given) = &operation.given {
         let _ = write!(text, " “{given}”");
     }

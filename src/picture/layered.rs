@@ -5,8 +5,11 @@
 const WIDEST: usize = 6;
 /// Rows that a line crosses between other nodes; a longer one goes straight.
 const LONGEST: usize = 24;
-/// Sweeps over all rows, to order and to place.
-const SWEEPS: usize = 8;
+/// The weight of a node beside the main way: a source, or a node that only such ones lead to.
+const LIGHT: f64 = 0.1;
+/// Sweeps over all rows to order their nodes, and to place them.
+const ORDERING: usize = 8;
+const PLACING: usize = 16;
 
 /// Sizes on paper.
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +35,18 @@ struct Point {
     is_node: bool,
     row: usize,
     x: f64,
+    /// The pull on its neighbours, and its hold against them.
+    weight: f64,
     above: Vec<usize>,
     below: Vec<usize>,
 }
 
 /// Lays out `count` nodes. Each line leads from a node to a later one.
 pub(super) fn layout(count: usize, lines: &[(usize, usize)], sizes: Sizes) -> Layout {
-    let node = |row| Point { is_node: true, row, x: 0.0, above: Vec::new(), below: Vec::new() };
+    let node = |(row, is_light)| {
+        let weight = if is_light { LIGHT } else { 1.0 };
+        Point { is_node: true, row, x: 0.0, weight, above: Vec::new(), below: Vec::new() }
+    };
     let mut points: Vec<Point> = rows(count, lines).into_iter().map(node).collect();
     let ways: Vec<Vec<usize>> = lines.iter().map(|&line| way(&mut points, line)).collect();
     let last = points.iter().map(|point| point.row + 1).max().unwrap_or(0);
@@ -60,25 +68,15 @@ pub(super) fn layout(count: usize, lines: &[(usize, usize)], sizes: Sizes) -> La
     }
 }
 
-/// The row of each node.
-fn rows(count: usize, lines: &[(usize, usize)]) -> Vec<usize> {
+/// The row of each node, and true for a node beside the main way.
+fn rows(count: usize, lines: &[(usize, usize)]) -> Vec<(usize, bool)> {
     let mut row = vec![0; count];
     let mut sorted = lines.to_vec();
     sorted.sort_unstable();
     for &(from, to) in &sorted {
         row[to] = row[to].max(row[from] + 1);
     }
-    // A source stands just above its first reader.
-    let mut first_reader = vec![None; count];
-    let mut is_source = vec![true; count];
-    for &(from, to) in lines {
-        is_source[to] = false;
-        let first = first_reader[from].unwrap_or(row[to]);
-        first_reader[from] = Some(row[to].min(first));
-    }
-    for node in (0..count).filter(|&node| is_source[node]) {
-        row[node] = first_reader[node].map_or(0, |first| first - 1);
-    }
+    let is_light = sink(&mut row, &sorted);
     // Rows with too many nodes become several.
     let mut taken = vec![0; row.iter().max().map_or(0, |last| last + 1)];
     let nth: Vec<usize> = row
@@ -94,7 +92,31 @@ fn rows(count: usize, lines: &[(usize, usize)]) -> Vec<usize> {
         begins.push(next);
         next += nodes.div_ceil(WIDEST);
     }
-    row.iter().zip(nth).map(|(&row, nth)| begins[row] + nth).collect()
+    let rows = row.iter().zip(nth).map(|(&row, nth)| begins[row] + nth);
+    rows.zip(is_light).collect()
+}
+
+/// Moves down to its first reader whatever draws no other line out with it: a source, and a node all of whose operands
+/// move and have no other reader. Returns which nodes may move.
+fn sink(row: &mut [usize], lines: &[(usize, usize)]) -> Vec<bool> {
+    let mut readers = vec![0; row.len()];
+    lines.iter().for_each(|&(from, _)| readers[from] += 1);
+    let mut moves = vec![true; row.len()];
+    let mut first_reader = vec![None; row.len()];
+    for &(from, to) in lines {
+        moves[to] &= moves[from] && readers[from] == 1;
+    }
+    let mut upwards = lines.iter().rev().peekable();
+    for node in (0..row.len()).rev() {
+        while let Some(&(_, to)) = upwards.next_if(|line| line.0 == node) {
+            let first = first_reader[node].unwrap_or(row[to]);
+            first_reader[node] = Some(row[to].min(first));
+        }
+        if let (true, Some(first)) = (moves[node], first_reader[node]) {
+            row[node] = first - 1;
+        }
+    }
+    moves
 }
 
 /// The points of a line: its ends, and one for each row between.
@@ -103,7 +125,14 @@ fn way(points: &mut Vec<Point>, (from, to): (usize, usize)) -> Vec<usize> {
     let mut way = vec![from];
     if between.len() <= LONGEST {
         for row in between {
-            points.push(Point { is_node: false, row, x: 0.0, above: vec![], below: vec![] });
+            points.push(Point {
+                is_node: false,
+                row,
+                x: 0.0,
+                weight: 1.0,
+                above: vec![],
+                below: vec![],
+            });
             way.push(points.len() - 1);
         }
         way.push(to);
@@ -123,7 +152,7 @@ fn order(points: &mut [Point], table: &mut [Vec<usize>]) {
         row.iter().enumerate().for_each(|(nth, &at)| points[at].x = nth as f64);
     };
     table.iter().for_each(|row| number(points, row));
-    for sweep in 0..SWEEPS {
+    for sweep in 0..ORDERING {
         let down = sweep % 2 == 0;
         let rows: Vec<usize> =
             if down { (0..table.len()).collect() } else { (0..table.len()).rev().collect() };
@@ -152,7 +181,7 @@ fn place(points: &mut [Point], table: &[Vec<usize>], sizes: Sizes) {
             x += room;
         }
     }
-    for sweep in 0..SWEEPS {
+    for sweep in 0..PLACING {
         for turn in 0..table.len() {
             let row = &table[if sweep % 2 == 0 { turn } else { table.len() - 1 - turn }];
             let mut room = 0.0;
@@ -165,7 +194,8 @@ fn place(points: &mut [Point], table: &[Vec<usize>], sizes: Sizes) {
                 let near = [mean(points, &point.above), mean(points, &point.below)];
                 let sides = near.iter().flatten().count();
                 let near: f64 = near.iter().flatten().sum();
-                wanted.push((if sides == 0 { point.x } else { near / sides as f64 }, room));
+                let x = if sides == 0 { point.x } else { near / sides as f64 };
+                wanted.push(Wanted { x, weight: point.weight, room });
             }
             for (&at, x) in row.iter().zip(fitted(&wanted)) {
                 points[at].x = x;
@@ -174,26 +204,38 @@ fn place(points: &mut [Point], table: &[Vec<usize>], sizes: Sizes) {
     }
 }
 
-/// The positions nearest to the wanted ones (in squares) of which no two are nearer than their rooms differ.
-fn fitted(wanted: &[(f64, f64)]) -> Vec<f64> {
-    // Runs that touch: the sum of what they want without their rooms, and their number.
-    let mut runs: Vec<(f64, usize)> = Vec::new();
-    for &(x, room) in wanted {
-        runs.push((x - room, 1));
+/// A wanted position.
+struct Wanted {
+    x: f64,
+    weight: f64,
+    /// The least distance from the begin of the row, if all stand as near as they can.
+    room: f64,
+}
+
+/// The positions nearest to the wanted ones (in weighted squares) of which no two are nearer than their rooms differ.
+fn fitted(wanted: &[Wanted]) -> Vec<f64> {
+    // Runs that touch: the mean of what they want without their rooms, their weight, and their number.
+    let mut runs: Vec<(f64, f64, usize)> = Vec::new();
+    for &Wanted { x, weight, room } in wanted {
+        runs.push((x - room, weight, 1));
         while let [.., before, last] = &mut runs[..]
-            && before.0 / before.1 as f64 > last.0 / last.1 as f64
+            && before.0 > last.0
         {
-            *before = (before.0 + last.0, before.1 + last.1);
+            let weight = before.1 + last.1;
+            let mean = (before.0 * before.1 + last.0 * last.1) / weight;
+            *before = (mean, weight, before.2 + last.2);
             runs.pop();
         }
     }
-    let starts = runs.iter().flat_map(|&(sum, n)| std::iter::repeat_n(sum / n as f64, n));
-    starts.zip(wanted).map(|(start, (_, room))| start + room).collect()
+    let starts = runs.iter().flat_map(|&(mean, _, n)| std::iter::repeat_n(mean, n));
+    starts.zip(wanted).map(|(start, wanted)| start + wanted.room).collect()
 }
 
+/// The mean position of the neighbours, by weight.
 fn mean(points: &[Point], near: &[usize]) -> Option<f64> {
-    let sum: f64 = near.iter().map(|&at| points[at].x).sum();
-    (!near.is_empty()).then(|| sum / near.len() as f64)
+    let weight: f64 = near.iter().map(|&at| points[at].weight).sum();
+    let sum: f64 = near.iter().map(|&at| points[at].weight * points[at].x).sum();
+    (!near.is_empty()).then(|| sum / weight)
 }
 
 #[cfg(test)]
@@ -210,14 +252,25 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_straight_and_a_source_stands_above_its_reader() {
+    fn a_chain_is_almost_straight_and_a_source_stands_above_its_reader() {
         // 0 → 1 → 2 → 4, and 3 → 4.
         let made = layout(5, &[(0, 1), (1, 2), (2, 4), (3, 4)], SIZES);
         let rows: Vec<usize> = made.nodes.iter().map(|node| node.1).collect();
         assert_eq!(rows, [0, 1, 2, 2, 3]);
         let x: Vec<f64> = made.nodes.iter().map(|node| node.0).collect();
-        assert!((x[0] - x[2]).abs() < 1.0 && (x[1] - x[2]).abs() < 1.0, "{x:?}");
+        assert!((x[0] - x[1]).abs() < 1.0 && (x[1] - x[2]).abs() < 20.0, "{x:?}");
         assert!((x[4] - (x[2] + x[3]) / 2.0).abs() < 20.0, "{x:?}");
+    }
+
+    #[test]
+    fn a_source_and_its_view_move_down_together_unless_another_reads_it() {
+        // 0 → 1 → 2 → 5, and 3 → 4 → 5; then 1 reads the source 3 as well.
+        let rows = |lines: &[(usize, usize)]| -> Vec<usize> {
+            layout(6, lines, SIZES).nodes.iter().map(|node| node.1).collect()
+        };
+        assert_eq!(rows(&[(0, 1), (1, 2), (2, 5), (3, 4), (4, 5)]), [0, 1, 2, 1, 2, 3]);
+        let read_twice = rows(&[(0, 1), (1, 2), (2, 5), (0, 4), (3, 4), (4, 5)]);
+        assert_eq!(read_twice, [0, 1, 2, 0, 1, 3]);
     }
 
     #[test]
@@ -249,8 +302,14 @@ mod tests {
 
     #[test]
     fn the_fit_is_the_least_squares_one() {
-        assert_eq!(fitted(&[(0.0, 10.0), (50.0, 20.0)]), [0.0, 50.0]);
-        assert_eq!(fitted(&[(0.0, 10.0), (0.0, 20.0)]), [-5.0, 5.0]);
-        assert_eq!(fitted(&[(9.0, 10.0), (0.0, 20.0), (0.0, 30.0)]), [-7.0, 3.0, 13.0]);
+        let fitted = |wanted: &[(f64, f64, f64)]| {
+            let wanted = wanted.iter().map(|&(x, weight, room)| Wanted { x, weight, room });
+            super::fitted(&wanted.collect::<Vec<_>>())
+        };
+        assert_eq!(fitted(&[(0.0, 1.0, 10.0), (50.0, 1.0, 20.0)]), [0.0, 50.0]);
+        assert_eq!(fitted(&[(0.0, 1.0, 10.0), (0.0, 1.0, 20.0)]), [-5.0, 5.0]);
+        assert_eq!(fitted(&[(0.0, 3.0, 10.0), (0.0, 1.0, 20.0)]), [-2.5, 7.5]);
+        let three = fitted(&[(9.0, 1.0, 10.0), (0.0, 1.0, 20.0), (0.0, 1.0, 30.0)]);
+        assert_eq!(three, [-7.0, 3.0, 13.0]);
     }
 }

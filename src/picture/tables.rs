@@ -137,7 +137,10 @@ fn table(out: &mut Markup, heads: &[&str], rows: impl FnOnce(&mut Markup)) {
     out.element("table", &[], |out| {
         out.element("thead", &[], |out| {
             out.element("tr", &[], |out| {
-                heads.iter().for_each(|head| out.leaf("th", &[("scope", &"col")], head));
+                for head in heads {
+                    let class = format!("head-{}", head.split(' ').next().unwrap_or_default());
+                    out.leaf("th", &[("scope", &"col"), ("class", &class)], head);
+                }
             });
         });
         out.element("tbody", &[], rows);
