@@ -4,22 +4,25 @@
 //! `--html plan.html` writes a page with the graph, its kernels, times, memory and transfers, and `--svg graph.svg` the
 //! graph alone. `--profile profile.html` runs the plan, and writes the page with the measured times.
 
+#[path = "common/flags.rs"]
+mod flags;
+
 use std::error::Error;
 use std::path::PathBuf;
 
 use onetrip::{Device, GpuCommandBatch, Tensor};
+use pico_args::Arguments;
 
 const ROWS: usize = 32;
 const LAYERS: [usize; 4] = [64, 128, 64, 10];
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = pico_args::Arguments::from_env();
-    let mut file = |name| args.opt_value_from_str::<_, PathBuf>(name);
+    let mut arguments = Arguments::from_env();
+    flags::help(&mut arguments, include_str!("explain.rs"));
+    let mut file = |name| arguments.opt_value_from_str::<_, PathBuf>(name);
     let (html, svg, profile) = (file("--html")?, file("--svg")?, file("--profile")?);
-    if let Some(unknown) = args.finish().first() {
-        return Err(format!("{unknown:?} is no option: --html, --svg and --profile are").into());
-    }
+    flags::nothing_else(arguments)?;
     let device = Device::auto().await?;
     let batch = GpuCommandBatch::new(&device);
     let mut x = batch.upload_shaped(&ramp(ROWS * LAYERS[0]), [ROWS, LAYERS[0]]);

@@ -7,6 +7,11 @@ use super::fold::{Item, fold, fold_or_join};
 
 /// Operations, and kernels, that are drawn at most.
 const MOST: usize = 160;
+/// Items that one is linked to at most.
+const LINKS: usize = 32;
+/// Lines to an item at most, and to one of many where items are joined.
+const LINES: usize = 32;
+const FEW_LINES: usize = 3;
 
 /// A folded picture.
 pub(super) struct Drawn<'a> {
@@ -34,7 +39,8 @@ impl<'a> Drawn<'a> {
     /// The items of kernels behind an item of operations, each once.
     pub fn kernels_of(&self, item: &Item) -> Vec<usize> {
         let members = item.members.iter().map(|&at| &self.picture.operations[at]);
-        distinct(members.flat_map(|op| &op.kernels).map(|&kernel| self.kernel_item[kernel]))
+        let items = members.flat_map(|op| &op.kernels).map(|&kernel| self.kernel_item[kernel]);
+        few(items.collect())
     }
 
     /// The items of operations that the kernels of each item compute, each once.
@@ -46,11 +52,11 @@ impl<'a> Drawn<'a> {
                 items.for_each(|item: usize| of[item].push(self.operation_item[at]));
             }
         }
-        of.into_iter().map(|items| distinct(items.into_iter())).collect()
+        of.into_iter().map(few).collect()
     }
 
     /// The lines between items of operations, from an operand to a later user, each once. A line back is left out: it
-    /// leads from one copy of a repeated block to the next.
+    /// leads from one copy of a repeated block to the next. An item with very many operands has lines to the nearest.
     pub fn lines(&self) -> Vec<(usize, usize)> {
         let operations = self.picture.operations.iter().enumerate();
         let all = operations.flat_map(|(at, operation)| {
@@ -60,7 +66,19 @@ impl<'a> Drawn<'a> {
         let mut lines: Vec<(usize, usize)> = all.filter(|(from, to)| from < to).collect();
         lines.sort_unstable();
         lines.dedup();
+        let most = if self.is_joined() { FEW_LINES } else { LINES };
+        let mut drawn = vec![0; self.operations.len()];
+        lines.reverse();
+        lines.retain(|&(_, to)| {
+            drawn[to] += 1;
+            drawn[to] <= most
+        });
         lines
+    }
+
+    /// True if items were joined that only follow each other, so that not all of their links are drawn.
+    pub fn is_joined(&self) -> bool {
+        self.operations.iter().chain(&self.kernels).any(|item| !item.is_repeat)
     }
 
     /// The item of a kernel.
@@ -84,10 +102,11 @@ impl<'a> Drawn<'a> {
     }
 }
 
-fn distinct(items: impl Iterator<Item = usize>) -> Vec<usize> {
-    let mut items: Vec<usize> = items.collect();
+/// Each of the items once; of very many the first.
+fn few(mut items: Vec<usize>) -> Vec<usize> {
     items.sort_unstable();
     items.dedup();
+    items.truncate(LINKS);
     items
 }
 

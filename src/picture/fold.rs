@@ -35,7 +35,9 @@ fn folded(kinds: &[u64]) -> Vec<(u64, Vec<usize>)> {
     if list.len() > SHORT {
         let mut period = 1;
         while period <= LONGEST.min(list.len() / 2) {
-            list = without_repeats(list, period);
+            if has_repeats(&list, period) {
+                list = without_repeats(list, period);
+            }
             period += 1;
         }
     }
@@ -51,6 +53,15 @@ fn joined(list: &[(u64, Vec<usize>)], run: usize) -> Vec<Item> {
         Item { members, is_repeat: run.len() == 1 }
     };
     list.chunks(run).map(item).collect()
+}
+
+/// True if some block of `period` items repeats often enough.
+fn has_repeats(list: &[(u64, Vec<usize>)], period: usize) -> bool {
+    let mut alike = 0;
+    list.iter().zip(&list[period..]).any(|(one, next)| {
+        alike = if one.0 == next.0 { alike + 1 } else { 0 };
+        pays(period, alike / period + 1)
+    })
 }
 
 /// The list with one block in place of each run of blocks of `period` items that are alike.

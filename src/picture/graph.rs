@@ -129,8 +129,7 @@ fn node(
             Some(given) => format!("“{given}”"),
             None => place,
         };
-        let lines =
-            [("name", name(item, operation)), ("type", ty(drawn, item)), ("place", last)];
+        let lines = [("name", name(item, operation)), ("type", ty(drawn, item)), ("place", last)];
         for ((class, text), down) in lines.into_iter().zip([17.0, 31.0, 43.0]) {
             let (x, y) = (format!("{:.1}", x(across)), format!("{:.1}", above + down));
             let attributes: [Attribute<'_>; 3] = [("class", &class), ("x", &x), ("y", &y)];

@@ -302,14 +302,14 @@ mod tests {
 
     #[test]
     fn the_fit_is_the_least_squares_one() {
-        let fitted = |wanted: &[(f64, f64, f64)]| {
+        let all = |wanted: &[(f64, f64, f64)]| {
             let wanted = wanted.iter().map(|&(x, weight, room)| Wanted { x, weight, room });
-            super::fitted(&wanted.collect::<Vec<_>>())
+            fitted(&wanted.collect::<Vec<_>>())
         };
-        assert_eq!(fitted(&[(0.0, 1.0, 10.0), (50.0, 1.0, 20.0)]), [0.0, 50.0]);
-        assert_eq!(fitted(&[(0.0, 1.0, 10.0), (0.0, 1.0, 20.0)]), [-5.0, 5.0]);
-        assert_eq!(fitted(&[(0.0, 3.0, 10.0), (0.0, 1.0, 20.0)]), [-2.5, 7.5]);
-        let three = fitted(&[(9.0, 1.0, 10.0), (0.0, 1.0, 20.0), (0.0, 1.0, 30.0)]);
+        assert_eq!(all(&[(0.0, 1.0, 10.0), (50.0, 1.0, 20.0)]), [0.0, 50.0]);
+        assert_eq!(all(&[(0.0, 1.0, 10.0), (0.0, 1.0, 20.0)]), [-5.0, 5.0]);
+        assert_eq!(all(&[(0.0, 3.0, 10.0), (0.0, 1.0, 20.0)]), [-2.5, 7.5]);
+        let three = all(&[(9.0, 1.0, 10.0), (0.0, 1.0, 20.0), (0.0, 1.0, 30.0)]);
         assert_eq!(three, [-7.0, 3.0, 13.0]);
     }
 }

@@ -26,7 +26,7 @@ struct Tenant {
 }
 
 /// A buffer with those who have it, in order.
-struct Lane {
+pub(super) struct Lane {
     name: String,
     bytes: u64,
     tenants: Vec<Tenant>,
@@ -71,7 +71,7 @@ fn columns(part: &Part) -> usize {
 }
 
 /// The buffers, the largest first. Data of the caller takes no memory of the run.
-fn lanes(part: &Part) -> Vec<Lane> {
+pub(super) fn lanes(part: &Part) -> Vec<Lane> {
     let lane = |name: String, bytes| Lane { name, bytes, tenants: Vec::new() };
     let buffers = part.buffers.iter().zip(1..);
     let mut lanes: Vec<Lane> =
@@ -101,7 +101,7 @@ fn lanes(part: &Part) -> Vec<Lane> {
 }
 
 /// The bytes in use in each column.
-fn used(part: &Part, lanes: &[Lane]) -> Vec<u64> {
+pub(super) fn used(part: &Part, lanes: &[Lane]) -> Vec<u64> {
     let mut change = vec![(0_u64, 0_u64); columns(part) + 1];
     for Tenant { life: (first, last), bytes, .. } in lanes.iter().flat_map(|lane| &lane.tenants) {
         change[*first].0 = change[*first].0.saturating_add(*bytes);

@@ -17,7 +17,7 @@ mod memory;
 mod page;
 mod tables;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod words;
 
 use std::ops::Range;

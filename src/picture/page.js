@@ -7,8 +7,13 @@
     return node instanceof Element ? node.closest('[data-is]') : null;
   }
 
+  // The names of what is lit with an element: a computed operation brings all that is one kernel with it.
   function names(element) {
-    return [element.dataset.is].concat((element.dataset.with || '').split(' '));
+    var near = (element.dataset.with || '').split(' ');
+    var more = element.classList.contains('computed') ? near : [];
+    return more.reduce(function (all, id) {
+      return all.concat(document.getElementById(id).dataset.with.split(' '));
+    }, [element.dataset.is].concat(near));
   }
 
   // Scrolls the other pane to the first element that belongs to this one.

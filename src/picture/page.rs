@@ -47,7 +47,7 @@ fn body(out: &mut Markup, drawn: &Drawn<'_>) {
                 &count(operations.len() as u64, "operation"),
                 |out| {
                     pane(out, "The recorded graph", |out| graph::linked(out, drawn));
-                    legend(out);
+                    legend(out, drawn);
                 },
             );
             section(out, "The kernels", &count(kernels.len() as u64, "kernel"), |out| {
@@ -96,12 +96,17 @@ fn pane(out: &mut Markup, label: &str, inside: impl FnOnce(&mut Markup)) {
     out.element("div", &attributes, inside);
 }
 
-fn legend(out: &mut Markup) {
+fn legend(out: &mut Markup, drawn: &Drawn<'_>) {
     out.element("p", &[("class", &"soft")], |out| {
         out.text(
             "Operations of one colour are one kernel. Round: data. Dashed: a view or a number in \
              the kernels that read it. Dotted: nothing is computed. A thick frame: a result. ",
         );
         out.text("×: operations alike, drawn once.");
+        if drawn.is_joined() {
+            out.text(
+                " The graph is large: neighbours that differ are joined, and not all links drawn.",
+            );
+        }
     });
 }

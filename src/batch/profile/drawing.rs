@@ -28,3 +28,32 @@ impl Profile {
         picture
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::GpuCommandBatch;
+    use crate::device::Device;
+    use crate::picture::tests::Page;
+
+    #[test]
+    fn measured_times_stand_beside_predicted_ones() {
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.input::<f32>("x", [3, 4]);
+        let y = x.softmax(1);
+        batch.outputs((y.sum(0), y.exp().sum(1)));
+        let profile = pollster::block_on(async {
+            let program = batch.compile().await?;
+            program.profile([(x, &[0.5; 12])]).await
+        });
+        let profile = profile.expect("a run");
+        let picture = profile.picture();
+        let labels: Vec<&str> = picture.kernels.iter().map(|kernel| &*kernel.label).collect();
+        let ran: Vec<&str> = profile.kernels.iter().map(|kernel| &*kernel.kernel).collect();
+        assert_eq!(labels, ran);
+        assert!(picture.kernels.iter().all(|kernel| kernel.measured > Some(0.0)));
+        let page = Page::of(&picture);
+        assert_eq!(page.cells("measured").count(), ran.len());
+        assert_eq!(page.cells("start").count(), profile.stages.len());
+        assert!(page.says("execute") && page.says("profile on "));
+    }
+}

@@ -4,6 +4,8 @@ mod apart;
 mod drawing;
 mod operations;
 mod page;
+#[cfg(test)]
+mod pictures;
 mod reasons;
 mod side_table;
 
