@@ -67,7 +67,7 @@ impl Graph {
 
     /// True if some kernel of the user's own has no function for the CPU.
     pub fn needs_gpu(&self) -> bool {
-        let needs = |op: &Op| matches!(op, Op::Own(kernel) if kernel.function.is_none());
+        let needs = |op: &Op| matches!(op, Op::Custom(kernel) if kernel.function.is_none());
         self.iter().any(|(_, node)| needs(&node.op))
     }
 

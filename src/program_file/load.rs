@@ -137,7 +137,7 @@ impl Loader<'_> {
 
     fn check_kernels(&self, document: &Document) -> Result<()> {
         let mut nodes = document.nodes.iter();
-        match nodes.find(|node| matches!(node.op, Op::Own(_))) {
+        match nodes.find(|node| matches!(node.op, Op::Custom(_))) {
             Some(node) if !self.options.wgsl => Err(unreadable(
                 self.file,
                 format!(

@@ -40,9 +40,9 @@ const LANES: &[(&str, &[&[&str]])] = &[
     (
         "base",
         &[
-            &["backend", "dtype", "shape", "clock", "units", "lru", "whole_file", "sync"],
-            &["disk_cache", "future", "place", "process"],
-            &["trace", "test_device", "disk_writer", "single_flight"],
+            &["backend", "dtype", "shape", "clock", "units", "lru", "sync"],
+            &["future", "place", "process"],
+            &["trace", "test_device", "disk", "single_flight"],
         ],
     ),
     (
@@ -68,13 +68,14 @@ const LANES: &[(&str, &[&[&str]])] = &[
     (
         "session",
         &[
-            &["result", "stats", "fault"],
+            &["host_or_gpu_result", "stats", "fault"],
             &["results"],
             &["piece_run"],
             &["single_run"],
             &["state"],
             &["repeat"],
             &["run_loop"],
+            &["plans"],
         ],
     ),
 ];

@@ -28,10 +28,10 @@ impl Case {
     /// The dispatches, with the kernels that the plan would choose for maps and windows.
     pub fn lower(&self, limits: &Limits) -> Vec<Dispatch> {
         let mut step = self.step.clone();
-        let parts = self.step.parts(&self.plan.values);
+        let context = self.step.context(&self.plan.values);
         step.form = match step.form {
-            Form::Map(form) => Form::Map(form.scheduled(&parts, limits)),
-            Form::Reduce(form) => Form::Reduce(form.laned(&parts)),
+            Form::Map(form) => Form::Map(form.scheduled(&context, limits)),
+            Form::Reduce(form) => Form::Reduce(form.laned(&context)),
             form => form,
         };
         lower(&self.plan, &step, limits)
@@ -148,6 +148,7 @@ impl Maker {
             scalars: self.scalars,
             outputs: self.outputs.into(),
             lookups: Vec::new(),
+            borders: Vec::new(),
             scratch: None,
             cost: Cost::default(),
         };
@@ -157,7 +158,7 @@ impl Maker {
             values.push(Value { node, op: "test", place: Place::caller(), dtype, shape, home });
             data.push(content);
         }
-        step.scratch = Scratch::of(&step.form, &step.parts(&values));
+        step.scratch = Scratch::of(&step.form, &step.context(&values));
         let plan = Plan { values, slots: vec![0], ..Plan::empty(Backend::Gpu) };
         Case { plan, step, data, tolerance: 2e-5 }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::info::OpenedSides;
 use super::recovery::Recovery;
-use crate::base::disk_cache::{Store, user_folder};
+use crate::base::disk::cache::{Store, user_folder};
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
 

@@ -11,5 +11,6 @@ pub(super) mod plan_cache;
 pub(super) mod prepared;
 pub(super) mod profile_file;
 pub(super) mod profile_store;
+pub(super) mod profiles;
 pub(super) mod recovery;
 pub(super) mod trials;

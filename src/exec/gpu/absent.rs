@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use self::counts::GpuCounts;
 pub(crate) use self::job::{GpuJob, HostData};
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::base::dtype::{DType, Element};
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::{DeviceError, MistakeKind, Result};
 use crate::exec::memory::MemoryCounts;
 use crate::exec::{HostBuffer, SliceWrite};
-use crate::ops::{OwnKernel, Type};
+use crate::ops::{CustomKernel, Type};
 use crate::plan::Failed;
 
 /// A type without values. It is private, so that other rooms are compiled as if the types here had values.
@@ -122,7 +122,7 @@ impl Gpu {
     }
 }
 
-pub(crate) fn check_own(_: &OwnKernel, _: &[&Type], _: &Type) -> Result<(), MistakeKind> {
+pub(crate) fn check_custom(_: &CustomKernel, _: &[&Type], _: &Type) -> Result<(), MistakeKind> {
     Ok(())
 }
 

@@ -25,7 +25,7 @@ mod tests;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-pub(crate) use compile::{Kernels, check_own};
+pub(crate) use compile::{Kernels, check_custom};
 #[cfg(test)]
 use counts::GpuCounts;
 #[cfg(test)]
@@ -38,7 +38,7 @@ pub(crate) use submit::resident::Parts;
 
 use self::compile::has_room_for_params;
 use self::submit::engine::Engine;
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;

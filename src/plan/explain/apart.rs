@@ -7,7 +7,7 @@ use crate::plan::step_parts::OperandSource;
 use crate::plan::value::Home;
 use crate::plan::value::ValueId;
 
-/// Where a value of a plan is made and used.
+/// The step that makes a value of a plan, and the uses of the value.
 #[derive(Clone, Copy, Default)]
 struct ValueUse {
     maker: Option<usize>,

@@ -59,7 +59,7 @@ impl Explanation {
             ..Picture::default()
         };
         let reasons = self.reasons();
-        for (at, plan) in placed.plans().into_iter().enumerate() {
+        for (at, plan) in placed.planned.iter().enumerate() {
             let part = split.map(|split| PartOf { split, at });
             let title = match split {
                 None => format!("On the {}", plan.backend),

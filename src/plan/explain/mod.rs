@@ -56,8 +56,8 @@ impl Explanation {
         residents: &[Residence],
     ) -> Self {
         let steps = placed
-            .plans()
-            .into_iter()
+            .planned
+            .iter()
             .flat_map(|plan| plan.steps.iter().map(|step| (step.label(), plan.backend)));
         let (kernels, sides) = steps.unzip();
         Self {
@@ -114,7 +114,7 @@ impl Explanation {
     }
 
     fn total(&self, of: impl Fn(&Plan) -> u64) -> u64 {
-        self.placed.plans().into_iter().map(of).sum()
+        self.placed.planned.iter().map(of).sum()
     }
 
     /// The side of the plan: the GPU if any of it runs there.

@@ -53,7 +53,7 @@ pub(super) fn operations(
 /// The kernels that compute each node, by position among those of all parts.
 fn computed_by(placed: &Placed) -> SecondaryMap<NodeId, SmallVec<[usize; 2]>> {
     let mut computed_by: SecondaryMap<NodeId, SmallVec<[usize; 2]>> = SecondaryMap::new();
-    let steps = placed.plans().into_iter().flat_map(|plan| &plan.steps);
+    let steps = placed.planned.iter().flat_map(|plan| &plan.steps);
     for (kernel, step) in steps.enumerate() {
         for op in &step.ops {
             let Some(entry) = computed_by.entry(op.node) else { continue };

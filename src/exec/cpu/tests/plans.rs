@@ -60,6 +60,7 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
         scalars: Vec::new(),
         outputs: smallvec![StepOutput { value: ValueId(to), dtype: DType::F32, root, view }],
         lookups: Vec::new(),
+        borders: Vec::new(),
         scratch: None,
         cost: Cost::default(),
     }

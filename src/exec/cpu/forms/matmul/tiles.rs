@@ -5,7 +5,7 @@
 use super::kernel_operands::{
     DotProducts, PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct,
 };
-use super::lanes::Lanes;
+use crate::exec::cpu::forms::vectors::Lanes;
 
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;

@@ -1,4 +1,6 @@
-//! Vectors of `f32`, as the innermost loops of products use them.
+//! Vectors of `f32`, as the innermost loops of products and convolutions use them.
+
+use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64 as x86;
@@ -6,9 +8,11 @@ use std::arch::x86_64 as x86;
 /// A vector of `f32`.
 ///
 /// All functions are unsafe to call on a processor without the vector's instructions.
-pub(super) trait Lanes: Copy {
+pub(crate) trait Lanes: Copy {
     /// Elements of a vector.
     const LEN: usize;
+    /// A choice of lanes.
+    type Mask: Copy;
 
     unsafe fn splat(element: f32) -> Self;
     /// Reads [`LEN`](Self::LEN) elements.
@@ -24,6 +28,12 @@ pub(super) trait Lanes: Copy {
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
     /// The sum of all elements.
     unsafe fn sum(self) -> f32;
+    /// The choice of the lanes of a range, which ends at [`LEN`](Self::LEN) at most.
+    unsafe fn mask(lanes: Range<usize>) -> Self::Mask;
+    /// Reads the elements of `mask`. The others are 0, and need not exist.
+    unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self;
+    /// The elements at even places of this vector and then of `other`, and those at odd places.
+    unsafe fn unzip(self, other: Self) -> [Self; 2];
 
     /// Hints that the line at `address`, which may be any, will be written.
     #[inline(always)]
@@ -40,10 +50,11 @@ pub(super) trait Lanes: Copy {
 
 /// Lanes for any processor, which the compiler maps to the vectors that all processors of the target have.
 #[derive(Clone, Copy)]
-pub(super) struct Plain([f32; 4]);
+pub(crate) struct Plain([f32; 4]);
 
 impl Lanes for Plain {
     const LEN: usize = 4;
+    type Mask = [bool; 4];
 
     #[inline(always)]
     unsafe fn splat(element: f32) -> Self {
@@ -108,6 +119,24 @@ impl Lanes for Plain {
         let [a, b, c, d] = self.0;
         (a + c) + (b + d)
     }
+
+    #[inline(always)]
+    unsafe fn mask(lanes: Range<usize>) -> Self::Mask {
+        std::array::from_fn(|i| lanes.contains(&i))
+    }
+
+    #[inline(always)]
+    unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self {
+        // SAFETY: elements of the mask exist, as the caller promises.
+        let lane = |i: usize| if mask[i] { unsafe { from.wrapping_add(i).read() } } else { 0.0 };
+        Self(std::array::from_fn(lane))
+    }
+
+    #[inline(always)]
+    unsafe fn unzip(self, other: Self) -> [Self; 2] {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        [Self([a, c, e, g]), Self([b, d, f, h])]
+    }
 }
 
 /// A mask of the first `count` of eight lanes.
@@ -123,6 +152,7 @@ unsafe fn first_of_8(count: usize) -> x86::__m256i {
 #[cfg(target_arch = "x86_64")]
 impl Lanes for x86::__m256 {
     const LEN: usize = 8;
+    type Mask = x86::__m256i;
 
     #[inline(always)]
     unsafe fn splat(element: f32) -> Self {
@@ -176,6 +206,34 @@ impl Lanes for x86::__m256 {
             x86::_mm_cvtss_f32(x86::_mm_add_ss(two, x86::_mm_movehdup_ps(two)))
         }
     }
+
+    #[inline(always)]
+    unsafe fn mask(lanes: Range<usize>) -> Self::Mask {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe { x86::_mm256_andnot_si256(first_of_8(lanes.start), first_of_8(lanes.end)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm256_maskload_ps(from, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn unzip(self, other: Self) -> [Self; 2] {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe {
+            let [even, odd] = [
+                x86::_mm256_shuffle_ps::<0b10_00_10_00>(self, other),
+                x86::_mm256_shuffle_ps::<0b11_01_11_01>(self, other),
+            ];
+            // The halves of both vectors take turns.
+            [even, odd].map(|turns| {
+                let turns = x86::_mm256_castps_pd(turns);
+                x86::_mm256_castpd_ps(x86::_mm256_permute4x64_pd::<0b11_01_10_00>(turns))
+            })
+        }
+    }
 }
 
 /// A mask of the first `count` of sixteen lanes.
@@ -189,6 +247,7 @@ fn first_of_16(count: usize) -> x86::__mmask16 {
 #[cfg(target_arch = "x86_64")]
 impl Lanes for x86::__m512 {
     const LEN: usize = 16;
+    type Mask = x86::__mmask16;
 
     #[inline(always)]
     unsafe fn splat(element: f32) -> Self {
@@ -236,5 +295,28 @@ impl Lanes for x86::__m512 {
     unsafe fn sum(self) -> f32 {
         // SAFETY: as the caller promises.
         unsafe { x86::_mm512_reduce_add_ps(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn mask(lanes: Range<usize>) -> Self::Mask {
+        first_of_16(lanes.end) & !first_of_16(lanes.start)
+    }
+
+    #[inline(always)]
+    unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_maskz_loadu_ps(mask, from) }
+    }
+
+    #[inline(always)]
+    unsafe fn unzip(self, other: Self) -> [Self; 2] {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe {
+            let step = x86::_mm512_set1_epi32(1);
+            let even =
+                x86::_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let odd = x86::_mm512_add_epi32(even, step);
+            [even, odd].map(|places| x86::_mm512_permutex2var_ps(self, places, other))
+        }
     }
 }
