@@ -1,11 +1,11 @@
 //! The kernels, each with the operations fused in it and the kernels that it is not one with.
 
+use super::data::{Kernel, Part};
 use super::drawn::Drawn;
 use super::fold::Item;
 use super::graph;
 use super::markup::{Attribute, Markup};
 use super::words::value;
-use super::{Kernel, Part};
 use crate::base::units::{bytes, count, quantity};
 
 /// Operations of a kernel, and values, that are listed.

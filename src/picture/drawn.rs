@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::Picture;
+use super::data::{Fate, Operation, Picture};
 use super::fold::{Item, fold, fold_or_join};
 
 /// Operations, and kernels, that are drawn at most.
@@ -47,7 +47,7 @@ impl<'a> Drawn<'a> {
     pub fn operations_of_kernels(&self) -> Vec<Vec<usize>> {
         let mut of = vec![Vec::new(); self.kernels.len()];
         for (at, operation) in self.picture.operations.iter().enumerate() {
-            if operation.fate == super::Fate::Computed {
+            if operation.fate == Fate::Computed {
                 let items = operation.kernels.iter().map(|&kernel| self.kernel_item[kernel]);
                 items.for_each(|item: usize| of[item].push(self.operation_item[at]));
             }
@@ -132,8 +132,8 @@ fn folded(kinds: impl Fn(bool) -> Vec<u64>) -> Vec<Item> {
 /// Equal numbers for operations that do the same with operands alike; of the same types if they are `precise`.
 fn operation_kinds(picture: &Picture, precise: bool) -> Vec<u64> {
     let all = &picture.operations;
-    let ty = |op: &super::Operation| precise.then(|| hash(&op.ty));
-    let kind = |op: &super::Operation| {
+    let ty = |op: &Operation| precise.then(|| hash(&op.ty));
+    let kind = |op: &Operation| {
         let inputs: Vec<_> = op.inputs.iter().map(|&at| (all[at].name, ty(&all[at]))).collect();
         hash(&(op.name, op.method, ty(op), op.fate, op.is_result, inputs))
     };

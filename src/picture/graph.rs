@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use super::data::{Fate, Operation, Picture};
 use super::drawn::Drawn;
 use super::fold::Item;
 use super::layered::{Layout, Sizes, layout};
 use super::markup::{Attribute, Markup};
 use super::words::{fitted, kernels, short_place};
-use super::{Fate, Operation};
 
 /// The colours and shapes of a graph, for the page and for a graph alone.
 pub(super) const STYLE: &str = include_str!("graph.css");
@@ -20,11 +20,13 @@ const MARGIN: f64 = 10.0;
 /// Letters of a line in a node.
 const LETTERS: usize = 23;
 
-/// The graph as a file of its own.
-pub(super) fn alone(drawn: &Drawn<'_>, title: &str) -> String {
-    let mut out = Markup::default();
-    graph(&mut out, drawn, title, false);
-    out.finish()
+impl Picture {
+    /// The recorded graph alone.
+    pub fn to_svg(&self) -> String {
+        let mut out = Markup::default();
+        graph(&mut out, &Drawn::new(self), &self.title, false);
+        out.finish()
+    }
 }
 
 /// The graph in a page whose kernels it links to.

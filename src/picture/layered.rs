@@ -1,5 +1,5 @@
-//! The place of each node of a graph on paper: rows by the longest way from a source, an order with few crossings, then
-//! positions as near to the neighbours as the order allows (a least-squares fit by pooling adjacent violators).
+//! The place of each node of a graph on paper: rows by the longest way from a source, and an order with few crossings.
+//! Positions are as near to the neighbours as the order allows: a least-squares fit by pooling adjacent violators.
 
 /// Nodes of one row; more go to further rows.
 const WIDEST: usize = 6;
@@ -20,7 +20,7 @@ pub(super) struct Sizes {
     pub gap: f64,
 }
 
-/// Where everything is: positions across are of middles, rows are counted from 0.
+/// All positions: those across are of middles, and rows are counted from 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Layout {
     pub nodes: Vec<(f64, usize)>,

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::data::{Memory, Part};
 use super::drawn::Drawn;
 use super::markup::{Attribute, Markup};
 use super::words::{percent, value};
-use super::{Memory, Part};
 use crate::base::units::{bytes, count};
 
 /// Buffers that are drawn, the largest first.

@@ -1,15 +1,23 @@
 //! The page: the graph beside its kernels, times and reasons, memory, and transfers.
 
+use super::data::Picture;
 use super::drawn::Drawn;
 use super::markup::{Attribute, Markup};
-use super::{Picture, cards, graph, memory, tables};
+use super::{cards, graph, memory, tables};
 use crate::base::units::count;
 
 const STYLE: &str = include_str!("page.css");
 /// The script lights up everything that belongs to the element under the pointer or the focus.
 const SCRIPT: &str = include_str!("page.js");
 
-pub(super) fn page(picture: &Picture) -> String {
+impl Picture {
+    /// One page with everything that it needs.
+    pub fn to_html(&self) -> String {
+        page(self)
+    }
+}
+
+fn page(picture: &Picture) -> String {
     let drawn = Drawn::new(picture);
     let mut out = Markup::default();
     out.verbatim("<!DOCTYPE html>\n");

@@ -1,11 +1,11 @@
 //! Tables of times: kernels with the reasons for their sides, transfers, and the stages of a run.
 
 use super::cards::{name, side, ties};
+use super::data::{Stage, Transfer};
 use super::drawn::Drawn;
 use super::fold::Item;
 use super::markup::{Attribute, Markup};
 use super::words::percent;
-use super::{Stage, Transfer};
 use crate::base::units::{bytes, seconds};
 
 /// Values of a transfer, and stages of a run, that are listed.

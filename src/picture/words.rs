@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Stored;
+use super::data::Stored;
 use crate::base::place::Place;
 use crate::base::units::bytes;
 

@@ -5,8 +5,9 @@ mod reader;
 use std::collections::HashSet;
 
 use self::reader::{Element, read};
+use super::data::{Fate, Kernel, Memory, Operation, Part, Picture, Stored};
 use super::drawn::Drawn;
-use super::{Fate, Kernel, Memory, Operation, Part, Picture, Stored, memory};
+use super::memory;
 use crate::base::backend::Backend;
 use crate::base::dtype::DType;
 use crate::base::place::Place;
