@@ -80,6 +80,7 @@ mod methods;
 mod ops;
 #[cfg(test)]
 mod parity;
+mod picture;
 mod plan;
 pub mod prelude;
 #[cfg(feature = "safetensors")]

@@ -23,6 +23,7 @@ pub(crate) use parts::counters::Counter;
 pub use parts::counters::{Metrics, PoolStats};
 pub use parts::info::DeviceInfo;
 pub(crate) use parts::prepared::{Prepared, PreparedPlan};
+pub(crate) use parts::profile_store::Targets;
 pub use parts::recovery::{DeviceLoss, Recovery};
 pub(crate) use parts::trials::TrialRun;
 pub(crate) use planning::PlanRequest;

@@ -20,6 +20,7 @@ const STREET: &[&[&str]] = &[
     &["ops"],
     &["graph"],
     &["cost"],
+    &["picture"],
     &["plan"],
     &["codegen"],
     &["exec"],

@@ -193,7 +193,9 @@ impl Program {
             let timeline = Timeline::begun();
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
             let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline, None))).await?;
-            Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
+            let Outputs { prepared, stats, .. } = &outputs;
+            let explanation = self.0.recorded.run_loop(&self.0.plan).explanation_of(prepared);
+            Ok(Profile::new(self.device(), prepared, explanation, stats, &timeline))
         })
     }
 
