@@ -48,7 +48,7 @@ impl Rule<'_> {
                 RowTrace::Each(rows) if self.of(node.inputs[0]) == RowTrace::Fixed => rows,
                 _ => return self.mixes("it searches among the rows"),
             },
-            Op::Own(_) => return self.mixes("it is a kernel of its own, which may read any row"),
+            Op::Custom(_) => return self.mixes("it is a custom kernel, which may read any row"),
             Op::Invalid
             | Op::Upload(_)
             | Op::Resident(_)
