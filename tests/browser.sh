@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the package for JavaScript in headless Chromium: every operation of the registry against reference values, on
-# WebGPU and on the CPU. Installs Chromium on Debian. The last line is `N passed, 0 failed`.
+# WebGPU and on the CPU, and the demo page. Installs Chromium on Debian, and playwright-core in target/web/driver. The
+# last line is `N passed, 0 failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,8 +26,8 @@ install_browser() {
         apt-get install -y -qq --no-install-recommends chromium >/dev/null
 }
 
-if ! command -v node >/dev/null; then
-    echo "No node. Install it (Debian: apt-get install nodejs) and run this again." >&2
+if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+    echo "No node or no npm. Install them (Debian: apt-get install nodejs npm) and run this again." >&2
     exit 1
 fi
 find_browser || { install_browser && find_browser; }
@@ -42,12 +43,19 @@ ln -s "$PWD/data" "$site/data"
 ONETRIP_CASES=$site/cases cargo test -q --all-features --test reference -- \
     --ignored the_cases_as_programs >/dev/null
 
-# Runs the page for the device $1 in a browser with the flags after it.
+# The driver of the demo page.
+export DRIVER=$PWD/target/web/driver
+mkdir -p "$DRIVER"
+if ! cmp -s web/test/package-lock.json "$DRIVER/package-lock.json" || [[ ! -d $DRIVER/node_modules ]]; then
+    cp web/test/package.json web/test/package-lock.json "$DRIVER/"
+    npm ci --prefix "$DRIVER" --silent --no-audit --no-fund
+fi
+
+# Runs a script of node, whose last line is `N passed, 0 failed`.
 passed=0
-page() {
-    local device=$1 lines last
-    shift
-    lines=$(node web/test/run_page.mjs "$site" "/test/index.html?device=$device" "$@") || {
+counted() {
+    local lines last
+    lines=$(node "$@") || {
         printf '%s\n' "$lines"
         exit 1
     }
@@ -55,7 +63,24 @@ page() {
     last=$(tail -n 1 <<<"$lines")
     passed=$((passed + ${last%% *}))
 }
+
+# Runs the page for the device $1 in a browser with the flags after it.
+page() {
+    local device=$1
+    shift
+    counted web/test/run_page.mjs "$site" "/test/index.html?device=$device" "$@"
+}
+
+# An error that nothing catches ends a page's run at once, not at the time limit.
+if lines=$(node web/test/run_page.mjs "$site" '/test/index.html?device=uncaught') ||
+    ! grep -q 'FAILED.*nobody catches this' <<<"$lines"; then
+    printf '%s\n' "$lines" >&2
+    exit 1
+fi
+passed=$((passed + 1))
+
 page cpu --disable-features=WebGPU
 page gpu --enable-unsafe-webgpu --use-webgpu-adapter=swiftshader
 page none --disable-features=WebGPU --disable-gpu
+counted web/test/demo.mjs target/web/demo
 echo "$passed passed, 0 failed"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the package for JavaScript in target/web/package, and checks the size of its WebAssembly.
+# Builds the package for JavaScript in target/web/package, checks the size of its WebAssembly, and puts the demo page
+# beside a copy of it in target/web/demo.
 #
 # The target wasm32-unknown-unknown comes with rustup: `rustup target add wasm32-unknown-unknown`. Debian has a compiler
 # for it without the standard library, which is then built once.
@@ -90,6 +91,11 @@ mkdir -p "$out/package"
 "$bindgen" "$out/wasm/$target/release/onetrip_web.wasm" "$out/package"
 cp web/package/* web/README.md "$out/package/"
 node web/build/types.mjs "$out/package"
+
+rm -rf "$out/demo"
+mkdir -p "$out/demo"
+cp web/demo/*.{html,css,js,safetensors,png,txt} "$out/demo/"
+cp -r "$out/package" "$out/demo/package"
 
 wasm=$out/package/onetrip_web_bg.wasm
 raw=$(stat -c %s "$wasm")

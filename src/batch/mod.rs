@@ -48,7 +48,7 @@ pub use input::{Input, InputPair, Inputs};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 #[cfg(feature = "safetensors")]
 pub use program::{LoadOptions, SaveOptions};
-pub use program::{OutputKey, Outputs, Program};
+pub use program::{OutputKey, Outputs, Program, RowResult, Rows};
 pub use read::ReadView;
 pub use resident::Resident;
 #[cfg(feature = "gpu")]

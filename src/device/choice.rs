@@ -153,17 +153,33 @@ impl Device {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         let placed = self.place(wanted, targets, trial.kept())?;
-        let placement = self.placement_now(wanted.placement);
-        if placement != Placement::Auto {
-            return Ok((placed, Some(Chooser::Asked(placement))));
-        }
         let next = trial.next(&placed.routes);
-        if self.tries(wanted) && next != placed.routes[0] {
+        let is_placed = self.placement_now(wanted.placement) != Placement::Auto;
+        if !is_placed && self.tries(wanted) && next != placed.routes[0] {
             return Ok((self.place(wanted, targets, Some(next))?, Some(Chooser::Trial)));
         }
+        let chooser = self.chooser(wanted, &placed, &trial);
+        Ok((placed, chooser))
+    }
+
+    /// The chooser of a plan by which the `wanted` graph ran, if there was anything to choose.
+    pub(crate) fn chooser_of(&self, wanted: &PlanRequest<'_>, ran: &Prepared) -> Option<Chooser> {
+        let shared = self.shared(wanted, wanted.graph.fingerprint());
+        let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
+        match ran.asked {
+            Some(route) if trial.kept() != Some(route) => Some(Chooser::Trial),
+            _ => self.chooser(wanted, &ran.placed(), &trial),
+        }
+    }
+
+    /// The chooser of a plan that is not on trial.
+    fn chooser(&self, wanted: &PlanRequest<'_>, placed: &Placed, trial: &Trial) -> Option<Chooser> {
+        let placement = self.placement_now(wanted.placement);
+        if placement != Placement::Auto {
+            return Some(Chooser::Asked(placement));
+        }
         let seen = trial.seen();
-        let is_measured = trial.kept() == Some(placed.routes[0]) && !seen.is_empty();
-        let chooser = if is_measured {
+        if trial.kept() == Some(placed.routes[0]) && !seen.is_empty() {
             Some(Chooser::Measured(seen))
         } else if placed.was_chosen() || placed.too_small.is_some() {
             Some(Chooser::Times)
@@ -173,8 +189,7 @@ impl Device {
             Some(Chooser::Kernel)
         } else {
             wanted.residents.iter().any(|residence| residence.is_far()).then_some(Chooser::Data)
-        };
-        Ok((placed, chooser))
+        }
     }
 
     /// The targets of the sides that graphs may run on as things stand.

@@ -17,11 +17,13 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use choice::PlanChoice;
+pub use parts::adapter::{AdapterKey, GpuAdapter};
 pub use parts::builder::DeviceBuilder;
 pub(crate) use parts::counters::Counter;
 pub use parts::counters::{Metrics, PoolStats};
 pub use parts::info::DeviceInfo;
 pub(crate) use parts::prepared::{Prepared, PreparedPlan};
+pub(crate) use parts::profile_store::Targets;
 pub use parts::recovery::{DeviceLoss, Recovery};
 pub(crate) use parts::trials::TrialRun;
 pub(crate) use planning::PlanRequest;

@@ -5,10 +5,12 @@ mod cut;
 mod dot;
 mod hash;
 mod part;
+mod rows;
 
 pub(crate) use cut::{Network, Vertex};
 pub(crate) use hash::Fingerprint;
 pub(crate) use part::{GraphPart, PartUpload};
+pub(crate) use rows::{RowAxis, RowReduction, RowTrace, Traces};
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 

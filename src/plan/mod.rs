@@ -47,7 +47,7 @@ pub use explain::Explanation;
 pub(crate) use place::place;
 pub(crate) use step::Step;
 #[cfg(test)]
-pub(crate) use step::{Cost, Scratch};
+pub(crate) use step::{Cost, Scratch, StepOp};
 pub(crate) use step_parts::{Border, OperandSource, Space, StepOperand, StepOutput};
 pub(crate) use target::Target;
 pub(crate) use value::{Home, Value, ValueId};

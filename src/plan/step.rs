@@ -11,12 +11,13 @@ use crate::base::dtype::Scalar;
 use crate::base::place::Place;
 use crate::cost::Backend;
 use crate::expr::Expr;
+use crate::graph::NodeId;
 
 /// One kernel: a form, with expressions in its holes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     /// The operations that it computes, in the order recorded.
-    pub ops: Vec<&'static str>,
+    pub ops: Vec<StepOp>,
     /// The place at which the last of them was recorded.
     pub place: Place,
     pub form: Form,
@@ -40,7 +41,7 @@ pub(crate) struct Step {
 impl Step {
     /// The step's name in errors, in `explain` and in GPU debuggers: `matmul+add+relu`.
     pub fn label(&self) -> String {
-        self.ops.join("+")
+        self.ops.iter().map(|op| op.name).collect::<Vec<_>>().join("+")
     }
 
     /// The distinct values that the step reads, in order of first use.
@@ -93,6 +94,14 @@ impl Step {
     pub fn is_empty(&self) -> bool {
         self.outputs[0].view.dims.contains(&0)
     }
+}
+
+/// An operation of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StepOp {
+    /// The recorded operation that it is, or is a part of.
+    pub node: NodeId,
+    pub name: &'static str,
 }
 
 /// Partial results of a form in parts.

@@ -10,10 +10,10 @@ use super::run_loop::{RunLoop, section};
 use crate::base::clock::Stopwatch;
 use crate::base::trace::stage;
 use crate::cost::{Placement, Residence, Route};
-use crate::device::{PlanChoice, PlanRequest, Prepared};
+use crate::device::{PlanChoice, PlanRequest, Prepared, Targets};
 use crate::error::{Error, Result, RunError};
 use crate::exec::budget::TooMuch;
-use crate::plan::Explanation;
+use crate::plan::{Chooser, Explanation, Placed};
 use crate::record::Recorded;
 use crate::residents::{Keep, locations};
 
@@ -100,8 +100,27 @@ impl RunLoop<'_> {
         let device = &self.recorded.device;
         let (residents, targets) = (self.locations()?, device.targets());
         let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;
-        let sides: Vec<_> = device.sides(&targets).collect();
-        Ok(Explanation::new(placed, sides, chooser, &residents))
+        Ok(self.explained(placed, chooser, &targets, &residents))
+    }
+
+    /// The plan by which a run went, with its reasons as far as they still hold.
+    pub fn explanation_of(&self, ran: &Prepared) -> Explanation {
+        let device = &self.recorded.device;
+        let residents = self.locations().unwrap_or_default();
+        let chooser = device.chooser_of(&self.wanted(&residents), ran);
+        self.explained(ran.placed(), chooser, &device.targets(), &residents)
+    }
+
+    fn explained(
+        &self,
+        placed: Placed,
+        chooser: Option<Chooser>,
+        targets: &Targets,
+        residents: &[Residence],
+    ) -> Explanation {
+        let Recorded { device, graph, names, .. } = self.recorded;
+        let (sides, names) = (device.sides(targets), names.by_node());
+        Explanation::new(placed, graph, &names, sides, chooser, residents)
     }
 
     fn check_budget(&self, prepared: &Prepared) -> Result<()> {

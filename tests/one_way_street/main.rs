@@ -20,6 +20,7 @@ const STREET: &[&[&str]] = &[
     &["ops"],
     &["graph"],
     &["cost"],
+    &["picture"],
     &["plan"],
     &["codegen"],
     &["exec"],
@@ -49,6 +50,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
         &[
             &["arranged", "budget", "deadline", "janitor", "threads"],
             &["memory"],
+            &["words"],
             &["host", "patch"],
             &["gpu", "cpu"],
         ],
@@ -120,6 +122,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("rayon", &["exec/threads", "exec/cpu"]),
     ("futures_timer", &["exec/deadline", "exec/gpu"]),
     ("gemm", &["exec/cpu"]),
+    ("bytes", &["exec", "batch"]),
     ("petgraph", &["graph"]),
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),

@@ -24,6 +24,76 @@ export interface ValueInfo {
   shape: number[];
 }
 
+export type Backend = 'cpu' | 'gpu';
+
+export interface Plan {
+  /** The GPU if any of it runs there. */
+  backend: Backend;
+  /** In the order in which they run; a name joins the operations fused in a kernel by `+`. */
+  kernels: { kernel: string; backend: Backend }[];
+  dispatches: number;
+  peakBytes: number;
+  /** Predicted seconds of a run. */
+  predicted: number;
+  /** Predicted seconds of a run on each side; `null` for a side that cannot run it. */
+  predictions: { cpu: number | null; gpu: number | null };
+  /** The page of `explain`. */
+  text: string;
+}
+
+/** The time of one kernel, in seconds. */
+export interface KernelProfile {
+  kernel: string;
+  form: string;
+  /** The place of its last operation: `file:line`. */
+  place: string;
+  inputs: number[][];
+  outputs: number[][];
+  backend: Backend;
+  dispatches: number;
+  /** `null` for a GPU without timestamps. The clocks of browsers have coarse steps: take the mean of many runs. */
+  time: number | null;
+  predicted: number;
+  flops: number;
+  bytes: number;
+}
+
+/** The times and counts of one run. */
+export interface Profile {
+  device: string;
+  backend: Backend;
+  kernels: KernelProfile[];
+  stats: {
+    uploads: number;
+    submits: number;
+    dispatches: number;
+    downloads: number;
+    bytesUp: number;
+    bytesDown: number;
+    peakBytes: number;
+    /** Seconds from the first copy to the last result. */
+    runTime: number;
+  };
+}
+
+/** The speed of one side: seconds, and bytes or flops a second at the largest size that is known. */
+export interface SideProfile {
+  roundTrip: number;
+  dispatch: number;
+  upload: number;
+  download: number;
+  memory: number;
+  arithmetic: number;
+  product: number;
+}
+
+export interface DeviceProfile {
+  /** False for typical figures. */
+  measured: boolean;
+  cpu: SideProfile;
+  gpu: SideProfile;
+}
+
 export interface Operation {
   name: string;
   family: string;
@@ -46,6 +116,10 @@ export class Device {
   /** The CPU, on one thread. */
   static cpu(): Promise<Device>;
   info(): DeviceInfo;
+  /** The speed of both sides as it is known now: typical figures until it was measured. */
+  profile(): DeviceProfile;
+  /** Measures the speed of both sides. Later plans use the new figures. */
+  calibrate(): Promise<DeviceProfile>;
   /** An empty batch. */
   batch(): Batch;
   /** Loses the GPU, as a driver might: for tests. */
@@ -69,7 +143,9 @@ export class Batch {
   compile(): Promise<Program>;
   /** The batch as a file, which any onetrip loads. */
   toBytes(): Promise<Uint8Array>;
-  /** The plan: the kernels, their side and the reason. */
+  /** The plan: its kernels, their sides and the predictions. */
+  plan(): Plan;
+  /** The plan as text, with reasons. */
   explain(): string;
   /** Throws all mistakes made so far, each with its file and line. */
   check(): void;
@@ -95,12 +171,21 @@ export class Tensor {
 /** A program: recorded once, run as often as wanted. */
 export class Program {
   private constructor();
-  /** Loads the program of a file: its URL, or its bytes. */
-  static load(device: Device, source: string | URL | ArrayBuffer | Uint8Array): Promise<Program>;
+  /** Loads the program of a file: its URL, or its bytes. Only with `wgsl` may the file bring kernels of its own. */
+  static load(
+    device: Device,
+    source: string | URL | ArrayBuffer | Uint8Array,
+    options?: { wgsl?: boolean },
+  ): Promise<Program>;
   /** Runs the program: typed arrays by the names of the inputs, and of the outputs. */
   run(inputs?: Record<string, TypedArray>): Promise<Record<string, TypedArray>>;
   inputs(): ValueInfo[];
   outputs(): ValueInfo[];
+  /** Runs the program, and returns the time of each kernel beside its prediction. */
+  profile(inputs?: Record<string, TypedArray>): Promise<Profile>;
+  /** The plan of the next run. */
+  plan(): Plan;
+  /** The plan as text, with reasons. */
   explain(): string;
   free(): void;
   [Symbol.dispose](): void;

@@ -79,7 +79,9 @@ impl Batch {
         let parameters = parameters(given)?;
         let _at = self.batch.at(file, line);
         let called = self.batch.call(name, &operands, &parameters);
-        called.map(|value| self.push(value)).ok_or_else(|| wrong(format!("there is no operation {name:?}")))
+        called
+            .map(|value| self.push(value))
+            .ok_or_else(|| wrong(format!("there is no operation {name:?}")))
     }
 
     /// Names a value, which a program then returns.
@@ -97,7 +99,8 @@ impl Batch {
     #[wasm_bindgen(unchecked_return_type = "number[] | undefined")]
     pub fn shape(&self, at: u32) -> Result<JsValue, JsValue> {
         let value = self.value(at)?;
-        let shape = for_dtype!(value.dtype(), T => value.typed::<T>().and_then(|id| self.batch.shape(id)));
+        let shape =
+            for_dtype!(value.dtype(), T => value.typed::<T>().and_then(|id| self.batch.shape(id)));
         Ok(shape.map_or(JsValue::UNDEFINED, |shape| shape_array(&shape).into()))
     }
 
@@ -147,6 +150,12 @@ impl Batch {
     /// The plan as text: the kernels, their side and the reason.
     pub fn explain(&self) -> Result<String, JsValue> {
         self.batch.explain().map(|plan| plan.to_string()).map_err(|error| thrown(&error))
+    }
+
+    /// The plan: its kernels, their sides and the predictions.
+    #[wasm_bindgen(unchecked_return_type = "Plan")]
+    pub fn plan(&self) -> Result<JsValue, JsValue> {
+        self.batch.explain().map(|plan| crate::plan::plan(&plan)).map_err(|error| thrown(&error))
     }
 
     /// Throws all mistakes made so far, each with its file and line.

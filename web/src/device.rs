@@ -2,12 +2,14 @@
 
 use std::rc::Rc;
 
+use js_sys::Promise;
 use onetrip::GpuCommandBatch;
 use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::future_to_promise;
 
 use crate::batch::Batch;
-use crate::thrown;
 use crate::values::object;
+use crate::{plan, thrown};
 
 /// A device: the browser's GPU, or the CPU by WebAssembly.
 #[wasm_bindgen]
@@ -44,6 +46,22 @@ impl Device {
             ("fallback", info.fallback.as_deref().map_or(JsValue::NULL, Into::into)),
         ])
         .into()
+    }
+
+    /// The speed of both sides as it is known now: typical figures until it was measured.
+    #[wasm_bindgen(unchecked_return_type = "DeviceProfile")]
+    pub fn profile(&self) -> JsValue {
+        plan::figures(&self.0.profile())
+    }
+
+    /// Measures the speed of both sides. Later plans use the new figures.
+    #[wasm_bindgen(unchecked_return_type = "Promise<DeviceProfile>")]
+    pub fn calibrate(&self) -> Promise {
+        let device = self.0.clone();
+        future_to_promise(async move {
+            let profile = device.calibrate().await;
+            profile.map(|profile| plan::figures(&profile)).map_err(|error| thrown(&error))
+        })
     }
 
     /// An empty batch, to record operations.

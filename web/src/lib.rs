@@ -6,23 +6,37 @@
 mod batch;
 mod device;
 mod operations;
+mod plan;
 mod program;
 mod values;
 
 use std::fmt;
 
+use js_sys::{Function, Reflect};
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen]
 unsafe extern "C" {
     #[wasm_bindgen(js_namespace = console, js_name = error)]
-    fn report(text: &str);
+    fn log(text: &str);
 }
 
 /// Has panics, which are faults of onetrip, reported with their place.
 #[wasm_bindgen(start)]
 pub fn start() {
     std::panic::set_hook(Box::new(|panic| report(&format!("onetrip: {panic}"))));
+}
+
+/// Reports an error that no call throws, to the listeners of the event `error`. Promises under way never settle.
+fn report(text: &str) {
+    let global = js_sys::global();
+    match Reflect::get(&global, &"reportError".into()).map(JsCast::dyn_into::<Function>) {
+        // It fails for a listener that throws, whose error the browser reports itself.
+        Ok(Ok(report_error)) => {
+            drop(report_error.call1(&global, &named_error("FaultError", &text)))
+        }
+        _ => log(text),
+    }
 }
 
 /// An `Error` with the text of `error`. Its name tells the kind of a fault of onetrip.

@@ -1,6 +1,10 @@
 //! Typed arrays of JavaScript as elements, and back.
 
-use js_sys::{Array, Float32Array, Int32Array, Object, Reflect, Uint8Array, Uint16Array, Uint32Array};
+use std::time::Duration;
+
+use js_sys::{
+    Array, Float32Array, Int32Array, Object, Reflect, Uint8Array, Uint16Array, Uint32Array,
+};
 use onetrip::{DType, Shape, f16};
 use wasm_bindgen::prelude::*;
 
@@ -33,11 +37,26 @@ pub(crate) use for_elements;
 macro_rules! for_dtype {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            onetrip::DType::F32 => { type $t = f32; $body }
-            onetrip::DType::F16 => { type $t = onetrip::f16; $body }
-            onetrip::DType::I32 => { type $t = i32; $body }
-            onetrip::DType::U32 => { type $t = u32; $body }
-            onetrip::DType::Bool => { type $t = bool; $body }
+            onetrip::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            onetrip::DType::F16 => {
+                type $t = onetrip::f16;
+                $body
+            }
+            onetrip::DType::I32 => {
+                type $t = i32;
+                $body
+            }
+            onetrip::DType::U32 => {
+                type $t = u32;
+                $body
+            }
+            onetrip::DType::Bool => {
+                type $t = bool;
+                $body
+            }
         }
     };
 }
@@ -94,17 +113,25 @@ to_array! {
 pub(crate) fn dtype_of(name: &str) -> Result<DType, JsValue> {
     let all = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
     let found = all.into_iter().find(|dtype| dtype.to_string() == name);
-    found.ok_or_else(|| wrong(format!("{name:?} is no element type: f32, f16, i32, u32 and bool are")))
+    found.ok_or_else(|| {
+        wrong(format!("{name:?} is no element type: f32, f16, i32, u32 and bool are"))
+    })
 }
 
 /// The shape that `given` holds: one size, or an array of them.
 pub(crate) fn shape_of(given: &JsValue) -> Result<Shape, JsValue> {
     let size = |size: &JsValue| {
-        let whole = size.as_f64().filter(|size| size.fract() == 0.0 && *size >= 0.0 && *size <= f64::from(u32::MAX));
-        whole.map(|size| size as usize).ok_or_else(|| wrong("a shape is a size or an array of sizes"))
+        let whole = size
+            .as_f64()
+            .filter(|size| size.fract() == 0.0 && *size >= 0.0 && *size <= f64::from(u32::MAX));
+        whole
+            .map(|size| size as usize)
+            .ok_or_else(|| wrong("a shape is a size or an array of sizes"))
     };
     match given.dyn_ref::<Array>() {
-        Some(sizes) => Ok(sizes.iter().map(|one| size(&one)).collect::<Result<Vec<_>, _>>()?[..].into()),
+        Some(sizes) => {
+            Ok(sizes.iter().map(|one| size(&one)).collect::<Result<Vec<_>, _>>()?[..].into())
+        }
         None => Ok([size(given)?][..].into()),
     }
 }
@@ -125,4 +152,9 @@ pub(crate) fn object<const N: usize>(properties: [(&str, JsValue); N]) -> Object
 pub(crate) fn set(object: &Object, name: &str, value: &JsValue) {
     // It fails for frozen objects and setters that throw, and this crate's own have neither.
     let _ = Reflect::set(object, &name.into(), value);
+}
+
+/// Seconds as a number; `null` if they are not known.
+pub(crate) fn seconds(time: Option<Duration>) -> JsValue {
+    time.map_or(JsValue::NULL, |time| time.as_secs_f64().into())
 }

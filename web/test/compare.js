@@ -15,16 +15,19 @@ function half(bits) {
 /** The least normal f32. */
 const TINY = 2 ** -126;
 
-function accepts(got, wanted, { rtol, atol, signedZero }) {
+function accepts(got, wanted, { rtol, atol, signedZero, flushes }) {
   if (Number.isNaN(wanted) || Number.isNaN(got)) return Number.isNaN(wanted) && Number.isNaN(got);
   if (got === wanted) return !signedZero || Object.is(got, wanted) || got !== 0;
-  // A GPU may take subnormal numbers for zero in one instruction and not in the next.
-  if (got !== 0 && Math.abs(got) < TINY && Math.abs(wanted) < TINY) return true;
+  // This GPU takes subnormal numbers for zero in one instruction and not in the next.
+  if (flushes && got !== 0 && Math.abs(got) < TINY && Math.abs(wanted) < TINY) return true;
   const isNear = Math.abs(got - wanted) <= atol + rtol * Math.abs(wanted);
   return Number.isFinite(wanted) && Number.isFinite(got) && isNear;
 }
 
-/** The first difference as text; `undefined` if there is none. `flushed` has other right values. */
+/**
+ * The first difference as text; `undefined` if there is none. `flushed` has other right values. The tolerance is
+ * {rtol, atol, signedZero, flushes}; with `flushes` any subnormal number stands for any other.
+ */
 export function difference(got, wanted, tolerance, flushed = wanted) {
   if (got.length !== wanted.length) return `${got.length} elements, not ${wanted.length}`;
   for (let at = 0; at < got.length; at += 1) {

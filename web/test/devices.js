@@ -1,6 +1,6 @@
 // A lost device, and a browser without WebGPU.
 
-import { Device } from '/package/index.js';
+import { Device, Program } from '/package/index.js';
 
 /** The program y = relu(2·x + 1) over 256 elements. */
 async function program(device) {
@@ -35,6 +35,20 @@ export async function checkLoss(checks) {
   const last = again.run({ x });
   again.free();
   checks.that(isRight((await last).y), 'a run whose program was freed');
+}
+
+/** A kernel that the browser refuses, which it says late. Nothing else on the device fails for it. */
+export async function checkLateErrors(checks, device) {
+  const file = '/cases/refused.safetensors';
+  await checks.throws(() => Program.load(device, file), /DataError: .*kernel of its own/, 'a kernel that nobody allowed');
+  const run = async () => {
+    const refused = await Program.load(device, file, { wgsl: true });
+    await refused.run({ x: new Uint32Array(1) });
+  };
+  await checks.throws(run, /DeviceError: .*refused/, 'a kernel that the browser refuses');
+  await checks.throws(run, /DeviceError: .*refused/, 'the same again');
+  const sound = await program(device);
+  checks.that(isRight((await sound.run({ x })).y), 'a run after an error that came late');
 }
 
 export async function checkNoGpu(checks) {

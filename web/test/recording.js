@@ -83,6 +83,29 @@ export async function checkMistakes(checks, device) {
   await checks.throws(() => Program.load(device, '/nowhere'), /nowhere: the server answers 404/, 'a missing file');
 }
 
+/** Objects that nobody holds are freed without `free`. The browser runs with a `gc` for this. */
+export async function checkFinalizers(checks, device) {
+  const { memory } = await load();
+  const data = new Float32Array(250_000).fill(1);
+  const drop = async (times) => {
+    for (let time = 0; time < times; time += 1) {
+      const batch = device.batch();
+      batch.upload(data).relu().named('y');
+      const program = await batch.compile();
+      if (time % 10 === 0) await program.run();
+      if (time % 20 !== 19) continue;
+      globalThis.gc();
+      // Finalizers run in a task of their own.
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  };
+  await drop(60);
+  const before = memory.buffer.byteLength;
+  await drop(400);
+  const grown = memory.buffer.byteLength - before;
+  checks.that(grown < 100e6, `400 batches of 1 MB that nobody holds took ${grown} bytes more`);
+}
+
 /** Memory of WebAssembly does not grow with the number of runs, batches and programs. */
 export async function checkMemory(checks, device) {
   const { memory } = await load();

@@ -3,22 +3,13 @@
 
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
-import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
+import { serve } from './serve.mjs';
 
 const [site, page, ...flags] = process.argv.slice(2);
-const root = path.resolve(site);
 const limit = Number(process.env.LIMIT_SECONDS ?? 600) * 1000;
 const browser = process.env.CHROMIUM ?? 'chromium';
-
-const TYPES = {
-  '.html': 'text/html; charset=utf-8',
-  '.js': 'text/javascript',
-  '.mjs': 'text/javascript',
-  '.json': 'application/json',
-  '.wasm': 'application/wasm',
-};
 
 const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'onetrip-chromium-'));
 let child;
@@ -46,44 +37,21 @@ function report({ passed, failed }) {
   end(isGood ? 0 : 1, `${passed} passed, ${failed.length} failed`);
 }
 
-function receive(request, then) {
-  const parts = [];
-  request.on('data', (part) => parts.push(part));
-  request.on('end', () => then(Buffer.concat(parts).toString()));
-}
-
-const server = http.createServer((request, response) => {
-  if (request.method === 'POST') {
-    receive(request, (body) => {
-      response.end();
-      if (request.url === '/result') return report(JSON.parse(body));
-      process.stdout.write(`${body}\n`);
-    });
-    return;
-  }
-  const { pathname } = new URL(request.url, 'http://localhost');
-  const file = path.join(root, path.normalize(decodeURIComponent(pathname)));
-  fs.readFile(file, (error, data) => {
-    if (error || !file.startsWith(root)) return response.writeHead(404).end();
-    const type = TYPES[path.extname(file)] ?? 'application/octet-stream';
-    response.writeHead(200, { 'content-type': type }).end(data);
-  });
+const { server, address } = await serve(site, (where, text) => {
+  if (where === '/result') return report(JSON.parse(text));
+  process.stdout.write(`${text}\n`);
 });
-
-server.listen(0, '127.0.0.1', () => {
-  const url = `http://localhost:${server.address().port}${page}`;
-  const quiet = [
-    '--headless=new', '--no-sandbox', '--no-first-run', '--disable-quic', '--disable-sync',
-    '--disable-background-networking', '--disable-component-update', '--disable-dev-shm-usage',
-    '--enable-logging=stderr', `--user-data-dir=${profile}`,
-  ];
-  child = spawn(browser, [...quiet, ...flags, url], { detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
-  // Errors of the page's console; the browser says much more.
-  child.stderr.on('data', (text) => {
-    const lines = text.toString().split('\n').filter((line) => line.includes(':CONSOLE'));
-    lines.forEach((line) => process.stdout.write(`${line}\n`));
-  });
-  child.on('error', (error) => end(3, `${browser} cannot be started: ${error.message}`));
-  child.on('exit', (code) => end(3, `${browser} ended with ${code}`));
-  setTimeout(() => end(2, `no result after ${limit / 1000} s`), limit);
+const quiet = [
+  '--headless=new', '--no-sandbox', '--no-first-run', '--disable-quic', '--disable-sync',
+  '--disable-background-networking', '--disable-component-update', '--disable-dev-shm-usage',
+  '--enable-logging=stderr', '--js-flags=--expose-gc', `--user-data-dir=${profile}`,
+];
+child = spawn(browser, [...quiet, ...flags, `${address}${page}`], { detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
+// Errors of the page's console; the browser says much more.
+child.stderr.on('data', (text) => {
+  const lines = text.toString().split('\n').filter((line) => line.includes(':CONSOLE'));
+  lines.forEach((line) => process.stdout.write(`${line}\n`));
 });
+child.on('error', (error) => end(3, `${browser} cannot be started: ${error.message}`));
+child.on('exit', (code) => end(3, `${browser} ended with ${code}`));
+setTimeout(() => end(2, `no result after ${limit / 1000} s`), limit);

@@ -1,14 +1,16 @@
 // The package against values of NumPy, SciPy and PyTorch, and what only a browser shows. The address says which device
-// is tested: `?device=gpu`, `?device=cpu`, or `?device=none` for a browser without WebGPU.
+// is tested: `?device=gpu`, `?device=cpu`, or `?device=none` for a browser without WebGPU. `?device=uncaught` tests the end
+// by an error.
 
 import { Device, registry } from '/package/index.js';
 import { checkCompiled, checkFiles } from './files.js';
 import { checkDigits } from './digits.js';
-import { checkLoss, checkNoGpu } from './devices.js';
-import { checkMemory, checkMistakes, checkRecorded } from './recording.js';
+import { checkLateErrors, checkLoss, checkNoGpu } from './devices.js';
+import { checkFinalizers, checkMemory, checkMistakes, checkRecorded } from './recording.js';
 
 const device = new URL(location.href).searchParams.get('device');
-const result = { passed: 0, failed: [] };
+// Of ends.js.
+const { result, end } = globalThis;
 
 /** Collects checks: each is passed, or failed with a text. */
 const checks = {
@@ -58,6 +60,7 @@ const PARTS = {
     await part('mistakes', () => checkMistakes(checks, cpu));
     await part('digits', () => checkDigits(checks, cpu));
     await part('memory', () => checkMemory(checks, cpu));
+    await part('finalizers', () => checkFinalizers(checks, cpu));
   },
   async gpu() {
     const gpu = await Device.gpu();
@@ -66,11 +69,19 @@ const PARTS = {
     await part('large kernels', () => checkCompiled(checks, gpu));
     await part('files', () => checkFiles(checks, gpu));
     await part('digits', () => checkDigits(checks, gpu));
+    await part('late errors', () => checkLateErrors(checks, gpu));
     await part('lost device', () => checkLoss(checks));
   },
   async none() {
     await part('no GPU', () => checkNoGpu(checks));
     await part('digits', async () => checkDigits(checks, await Device.auto()));
+  },
+  /** A run that never ends by itself. Its error ends it. */
+  async uncaught() {
+    setTimeout(() => {
+      throw new Error('nobody catches this');
+    });
+    await new Promise(() => {});
   },
 };
 
@@ -79,4 +90,4 @@ try {
 } catch (error) {
   checks.fail(String(error.stack ?? error));
 }
-await fetch('/result', { method: 'POST', body: JSON.stringify(result) });
+await end();

@@ -48,7 +48,7 @@ pub struct Resident<T> {
 }
 
 impl<T: Element> Resident<T> {
-    pub(super) fn of(handle: Handle) -> Self {
+    pub(in crate::batch) fn of(handle: Handle) -> Self {
         Self { handle, element: PhantomData }
     }
 

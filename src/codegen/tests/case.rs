@@ -10,8 +10,8 @@ use crate::graph::NodeId;
 #[cfg(feature = "gpu")]
 use crate::plan::reference::Reference;
 use crate::plan::{
-    Cost, Form, Home, OperandSource, Plan, Scratch, Space, Step, StepOperand, StepOutput, Value,
-    ValueId,
+    Cost, Form, Home, OperandSource, Plan, Scratch, Space, Step, StepOp, StepOperand, StepOutput,
+    Value, ValueId,
 };
 
 /// A step and the contents of the values that it reads.
@@ -140,7 +140,7 @@ impl Maker {
     #[track_caller]
     pub fn finish(self, form: Form) -> Case {
         let mut step = Step {
-            ops: vec!["test"],
+            ops: vec![StepOp { node: NodeId::default(), name: "test" }],
             place: Place::caller(),
             form,
             expr: self.expr.finish(),

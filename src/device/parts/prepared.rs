@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
+
 use super::profile_store::Targets;
 use crate::base::single_flight::SingleFlight;
 use crate::base::sync::RwLock;
-use crate::cost::{Backend, Route};
+use crate::cost::{Backend, Prediction, Route};
 use crate::exec::cpu::CpuProgram;
 use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
@@ -25,6 +27,9 @@ pub(crate) struct Prepared {
     pub seconds: f64,
     /// True if the side was not predicted only because the data of a resident is on the GPU alone.
     pub is_bound_by_data: bool,
+    /// The prediction of each side for the whole graph, as [`Placed`] has it, and a side that has no room for it.
+    sides: SmallVec<[(Backend, Prediction); 2]>,
+    too_small: Option<Backend>,
     /// The route of the plan, and others that may be tried.
     pub routes: Routes,
     /// The route that was asked for, if it was not left to prediction.
@@ -52,7 +57,7 @@ impl Prepared {
         targets: &Targets,
     ) -> Self {
         let (was_chosen, seconds) = (placed.was_chosen(), placed.seconds());
-        let Placed { planned, routes, .. } = placed;
+        let Placed { planned, sides, too_small, routes } = placed;
         let pieces = planned.map(PreparedPlan::new);
         let total = |of: fn(&Plan) -> u64| {
             pieces.iter().map(|piece| of(&piece.plan)).fold(0, u64::saturating_add)
@@ -65,9 +70,21 @@ impl Prepared {
             was_chosen,
             seconds,
             is_bound_by_data,
+            sides,
+            too_small,
             routes,
             asked,
             revision: targets.revision,
+        }
+    }
+
+    /// A copy of the plan, without its kernels.
+    pub fn placed(&self) -> Placed {
+        Placed {
+            planned: self.pieces.as_ref().map(|piece| Plan::clone(&piece.plan)),
+            sides: self.sides.clone(),
+            too_small: self.too_small,
+            routes: self.routes.clone(),
         }
     }
 

@@ -86,8 +86,8 @@ absent! {
     }
 }
 
-/// The description of an opened adapter.
-#[derive(PartialEq)]
+/// The description of an adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GpuInfo {
     pub name: String,
     pub backend: String,
@@ -119,6 +119,16 @@ impl Gpu {
         _: impl Send + 'static,
     ) -> Ready<Result<Self, DeviceError>> {
         ready(Err(DeviceError::NoGpuSupport))
+    }
+
+    pub fn list() -> Ready<Result<Vec<GpuInfo>, DeviceError>> {
+        ready(Err(DeviceError::NoGpuSupport))
+    }
+}
+
+impl GpuInfo {
+    pub fn pci_bus_id(&self) -> Option<&str> {
+        None
     }
 }
 

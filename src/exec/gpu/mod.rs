@@ -88,6 +88,15 @@ impl Gpu {
         off_thread(open).await
     }
 
+    /// The adapters of the host, the fastest kind first, found off the awaiting thread.
+    pub async fn list() -> Result<Vec<GpuInfo>, DeviceError> {
+        if cfg!(target_arch = "wasm32") {
+            return Driver::list().await;
+        }
+        Driver::prepare_process();
+        off_thread(|| pollster::block_on(Driver::list())).await
+    }
+
     async fn open_here(
         choice: &AdapterChoice,
         store: Option<Arc<Store>>,

@@ -1,20 +1,29 @@
 //! A plan as text that a person understands.
 
 mod apart;
+mod drawing;
+mod operations;
 mod page;
+#[cfg(test)]
+mod pictures;
+mod reasons;
 mod side_table;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use self::operations::operations;
 use self::page::Printer;
 use self::side_table::table;
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
+use crate::graph::{Graph, NodeId};
+use crate::picture::Operation;
 use crate::plan::place::chooser::Chooser;
 use crate::plan::place::split::SideTargets;
 
@@ -24,6 +33,8 @@ pub struct Explanation {
     kernels: Vec<String>,
     sides: Vec<Backend>,
     placed: Arc<Placed>,
+    /// The recorded operations, with what became of them.
+    operations: Arc<[Operation]>,
     /// One for each side, at least one.
     targets: SmallVec<[Target; 2]>,
     /// The chooser of the side; none if there is no choice.
@@ -33,10 +44,13 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains what was placed for `targets`, of which there is one for each side, at least one, by whom where there
-    /// is a choice. `residents` says where the data of each lies.
+    /// Explains the graph that was `placed` for `targets`, of which there is one for each side, at least one, by
+    /// `chooser` where there is a choice. `names` are those that the user gave to values; `residents` says where the
+    /// data of each lies.
     pub(crate) fn new<'a>(
         placed: Placed,
+        graph: &Graph,
+        names: &HashMap<NodeId, Arc<str>>,
         targets: impl IntoIterator<Item = &'a Target>,
         chooser: Option<Chooser>,
         residents: &[Residence],
@@ -49,6 +63,7 @@ impl Explanation {
         Self {
             kernels,
             sides,
+            operations: operations(graph, names, &placed).into(),
             placed: Arc::new(placed),
             targets: targets.into_iter().cloned().collect(),
             chooser,
@@ -60,27 +75,32 @@ impl Explanation {
         self.targets.iter().find(|target| target.backend == side)
     }
 
+    /// The plan in a line, and the reason for its sides.
+    fn heading(&self) -> Vec<String> {
+        let first = match &self.placed.planned {
+            Planned::Whole(plan) => head(plan),
+            Planned::Split(split) => {
+                format!("plan for both sides, predicted {}", seconds(split.seconds))
+            }
+        };
+        let held = bytes(self.placed.held_bytes());
+        let budget = format!("a memory budget counts {held} for a run");
+        vec![first, placed_by(&self.placed, self.chooser, &self.targets), budget]
+    }
+
     fn text(&self) -> String {
-        let Self { placed, targets, chooser, residents, .. } = self;
+        let Self { placed, chooser, residents, .. } = self;
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
             Printer::new(plan, &limits).page(text);
         };
-        let mut text = String::new();
+        let mut text = self.heading().join("\n  ") + "\n";
         match &placed.planned {
-            Planned::Whole(plan) => {
-                head(&mut text, plan);
-                placed_by(&mut text, placed, *chooser, targets);
-                page(plan, &mut text);
-            }
+            Planned::Whole(plan) => page(plan, &mut text),
             Planned::Split(split) => {
-                let predicted = seconds(split.seconds);
-                let _ = writeln!(text, "plan for both sides, predicted {predicted}");
-                placed_by(&mut text, placed, *chooser, targets);
                 for part in &split.parts {
-                    let _ = write!(text, "{}: ", part.phase);
-                    head(&mut text, &part.plan);
+                    let _ = writeln!(text, "{}: {}", part.phase, head(&part.plan));
                     supplies(&mut text, split, part);
                     page(&part.plan, &mut text);
                 }
@@ -140,6 +160,12 @@ impl Explanation {
     pub fn predicted_seconds(&self) -> f64 {
         self.placed.seconds()
     }
+
+    /// The predicted seconds of each side that could run the whole graph, if there was a choice. The better one comes
+    /// first; a plan for both sides may be better than either.
+    pub fn predictions(&self) -> impl Iterator<Item = (Backend, f64)> {
+        self.placed.sides.iter().map(|(side, time)| (*side, time.total()))
+    }
 }
 
 impl fmt::Display for Explanation {
@@ -149,7 +175,7 @@ impl fmt::Display for Explanation {
 }
 
 /// A plan in a line.
-fn head(page: &mut String, plan: &Plan) {
+fn head(plan: &Plan) -> String {
     let uploads = u64::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
     let downloads = u64::from(!plan.downloads.is_empty());
     let dispatches = match plan.backend {
@@ -160,8 +186,7 @@ fn head(page: &mut String, plan: &Plan) {
         0 => String::new(),
         waves => format!(" in {waves} waves"),
     };
-    let _ = writeln!(
-        page,
+    format!(
         "plan for {}: {}{}, {} ({}){}, {} ({}), peak {}, predicted {}",
         plan.backend,
         count(plan.steps.len() as u64, "kernel"),
@@ -173,11 +198,11 @@ fn head(page: &mut String, plan: &Plan) {
         bytes(plan.bytes_down),
         bytes(plan.peak_bytes),
         seconds(plan.seconds),
-    );
+    )
 }
 
 /// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
-fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targets: &[Target]) {
+fn placed_by(placed: &Placed, chooser: Option<Chooser>, targets: &[Target]) -> String {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
     if let Planned::Split(split) = &placed.planned {
@@ -189,8 +214,7 @@ fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targe
     let by = chooser.map_or(String::new(), |chooser| format!("placed by {chooser}: "));
     let measured = targets.iter().all(|target| target.profile.measured);
     let figures = if measured { "" } else { " (by typical figures, none were measured)" };
-    let _ = writeln!(page, "  {by}{}{figures}", times.join("; "));
-    let _ = writeln!(page, "  a memory budget counts {} for a run", bytes(placed.held_bytes()));
+    format!("{by}{}{figures}", times.join("; "))
 }
 
 /// The values that other parts hand to this one.
@@ -225,8 +249,7 @@ mod tests {
         let profile = DeviceProfile::typical(16).into();
         let target = Target { backend, limits, profile };
         let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
-        let mut text = String::new();
-        head(&mut text, &plan);
+        let mut text = head(&plan) + "\n";
         Printer::new(&plan, &target.limits).page(&mut text);
         text
     }

@@ -40,7 +40,7 @@ pub(crate) fn check(steps: &[Step], values: &[Value], target: &Target) -> Result
     }
     for step in steps {
         let bytes = step.scratch.map_or(0, |scratch| scratch.words.saturating_mul(4));
-        let op = step.ops.last().copied().unwrap_or_default();
+        let op = step.ops.last().map_or("", |op| op.name);
         check_bytes(bytes, &step.place, op, &|| "temporary memory".into())?;
     }
     Ok(())

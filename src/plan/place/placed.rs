@@ -41,6 +41,14 @@ impl<P> Planned<P> {
         }
     }
 
+    /// The same pieces, with references to the plans.
+    pub fn as_ref(&self) -> Planned<&P> {
+        match self {
+            Self::Whole(plan) => Planned::Whole(plan),
+            Self::Split(split) => Planned::Split(split.as_ref()),
+        }
+    }
+
     /// The plan of each piece, in an order in which they can run.
     pub fn iter(&self) -> impl Iterator<Item = &P> {
         let (whole, parts) = match self {

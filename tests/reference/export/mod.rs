@@ -8,7 +8,7 @@ mod large;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use onetrip::{Device, GpuCommandBatch, Weights};
+use onetrip::{Device, GpuCommandBatch, Weights, Wgsl};
 use serde_json::{Value, json};
 
 use crate::case::{Case, family};
@@ -67,9 +67,21 @@ pub async fn write(families: &[&str]) {
     let names: Vec<_> = large.iter().map(|(name, _)| format!("large {name}")).collect();
     std::fs::write(folder.join("large.json"), json!(names).to_string()).expect("a file");
     digits(&folder.join("digits.safetensors")).await;
+    refused(&folder.join("refused.safetensors")).await;
     std::fs::write(folder.join("values.bin"), numbers.0).expect("a file");
     let text = Value::from(programs).to_string();
     std::fs::write(folder.join("cases.json"), text).expect("a file");
+}
+
+/// Saves a kernel of its own that naga takes and browsers refuse: WGSL wants parentheses around the quotient.
+async fn refused(path: &Path) {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.input::<u32>("x", 1);
+    let source = "@group(0) @binding(0) var<storage, read> x: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+        @compute @workgroup_size(1) fn main() { y[0] = x[0] / 2u ^ x[0]; }";
+    batch.wgsl::<u32>(Wgsl::new(source).input(x).groups([1, 1, 1]), 1).named("y");
+    batch.save(path).await.expect("the program is saved");
 }
 
 /// Saves the network of handwritten digits, with its weights.

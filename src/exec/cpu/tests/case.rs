@@ -20,7 +20,7 @@ use crate::plan::reference::Reference;
 use crate::plan::{
     AttentionForm, Border, Cost, CustomForm, Dims, Form, Home, MapForm, MatMulForm, OperandSource,
     Plan, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm,
-    Space, Step, StepOperand, StepOutput, Value as Stored, ValueId,
+    Space, Step, StepOp, StepOperand, StepOutput, Value as Stored, ValueId,
 };
 
 pub fn view(dims: &[usize], strides: &[i64], offset: i64) -> View {
@@ -154,7 +154,7 @@ impl Case {
             downloads: step_outputs.iter().map(|output: &StepOutput| output.value).collect(),
             values,
             steps: vec![Step {
-                ops: vec!["test"],
+                ops: vec![StepOp { node: NodeId::default(), name: "test" }],
                 place: Place::caller(),
                 form,
                 expr: b.clone().finish(),

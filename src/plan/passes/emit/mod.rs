@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::fuse::{Fusion, Group};
-use super::ir::{Ir, Ix};
+use super::ir::{Ir, IrNode, Ix};
 use super::path::{Path, Views};
 use super::reads::{Read, epilogue_space, into_epilogue, is_heavy};
 use crate::base::dtype::{DType, Scalar};
@@ -21,7 +21,7 @@ use crate::error::PlanError;
 use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
 use crate::plan::passes::failure_sites::Sites;
-use crate::plan::step::{Cost, Step};
+use crate::plan::step::{Cost, Step, StepOp};
 use crate::plan::step_parts::{Border, Lookup, OperandSource, Space, StepOperand, StepOutput};
 use crate::plan::value::ValueId;
 
@@ -58,7 +58,7 @@ pub(crate) fn step(
     };
     let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, borders, .. } = emitter;
     Ok(Step {
-        ops: names(ir, &group.ops),
+        ops: step_ops(ir, &group.ops),
         place: ir.nodes[group.root].place.clone(),
         form,
         expr: builder.finish(),
@@ -72,8 +72,8 @@ pub(crate) fn step(
     })
 }
 
-/// The names of `ops` in the order recorded; of constants only where there is nothing else.
-fn names(ir: &Ir, ops: &[Ix]) -> Vec<&'static str> {
+/// The `ops` in the order recorded; constants only where there is nothing else.
+fn step_ops(ir: &Ir, ops: &[Ix]) -> Vec<StepOp> {
     let mut ops = ops.to_vec();
     ops.sort_unstable();
     ops.dedup();
@@ -81,7 +81,8 @@ fn names(ir: &Ir, ops: &[Ix]) -> Vec<&'static str> {
     if !ops.iter().all(is_constant) {
         ops.retain(|ix| !is_constant(ix));
     }
-    ops.into_iter().map(|ix| ir.nodes[ix].op.name()).collect()
+    let op = |node: &IrNode| StepOp { node: node.node, name: node.op.name() };
+    ops.into_iter().map(|ix| op(&ir.nodes[ix])).collect()
 }
 
 /// A step in the making.

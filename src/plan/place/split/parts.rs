@@ -30,6 +30,23 @@ impl<P> Split<P> {
         };
         Split { parts: parts.into_iter().map(part).collect(), downloads, keeps, seconds }
     }
+
+    /// The same split, with references to the plans.
+    pub fn as_ref(&self) -> Split<&P> {
+        let Self { parts, downloads, keeps, seconds } = self;
+        let parts = parts.iter().map(|part| SplitPart {
+            phase: part.phase,
+            plan: &part.plan,
+            uploads: part.uploads.clone(),
+            residents: part.residents.clone(),
+        });
+        Split {
+            parts: parts.collect(),
+            downloads: downloads.clone(),
+            keeps: keeps.clone(),
+            seconds: *seconds,
+        }
+    }
 }
 
 /// One part with its plan.

@@ -2,10 +2,8 @@
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
-use super::kernel_operands::{
-    DotProducts, PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct,
-};
-use super::lanes::Lanes;
+use super::kernel_operands::{PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct};
+use crate::exec::cpu::forms::vectors::Lanes;
 
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;
@@ -22,11 +20,16 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
     stride: usize,
     more: bool,
 ) {
-    let wide = P * L::LEN;
-    // Tiles of about equal heights.
+    // Tiles of about equal heights, and of about equal widths where the right operand does not lie in panels.
     let tiles = rows.div_ceil(HIGH);
-    for (panel, column) in (0..columns).step_by(wide).enumerate() {
-        let width = wide.min(columns - column);
+    let panels = columns.div_ceil(L::LEN).div_ceil(P);
+    let mut column = 0;
+    for panel in 0..panels {
+        let most = match w {
+            Panels::Packed { .. } => P,
+            _ => (columns - column).div_ceil(L::LEN).div_ceil(panels - panel),
+        };
+        let width = (most * L::LEN).min(columns - column);
         let vectors = width.div_ceil(L::LEN);
         let last = width - (vectors - 1) * L::LEN;
         let mut row = 0;
@@ -40,7 +43,8 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
                 match w {
                     Panels::Packed { data, pitch } => {
                         let start = data.as_ptr().wrapping_add(panel * pitch);
-                        any_tile::<L, P, true, _>(size, x, Stepped { start, step: wide }, target);
+                        let rows = Stepped { start, step: P * L::LEN };
+                        any_tile::<L, P, true, _>(size, x, rows, target);
                     }
                     Panels::InPlace(w) => {
                         let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
@@ -59,6 +63,7 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
             }
             row += height;
         }
+        column += width;
     }
 }
 
@@ -201,87 +206,6 @@ unsafe fn add_steps<
         }
     }
     sums
-}
-
-/// As the kernel's `dots`.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn dots<L: Lanes>(
-    &DotProducts { size: [rows, columns, depth], x, w }: &DotProducts<'_>,
-    out: *mut f32,
-    stride: usize,
-    more: bool,
-) {
-    const FEW: usize = 3;
-    const WIDE: usize = 4;
-    for column in (0..columns).step_by(WIDE) {
-        for row in (0..rows).step_by(FEW) {
-            let target =
-                Target { to: out.wrapping_add(row * stride + column), stride, more, last: 1 };
-            let operands = [(x.row(row), x.stride), (w.row(column), w.stride)];
-            // SAFETY: all elements of the tile exist, as the caller of `dots` promises.
-            unsafe {
-                match (rows - row, columns - column) {
-                    (1, 1) => dot_tile::<L, 1, 1>(depth, operands, target),
-                    (1, 2) => dot_tile::<L, 1, 2>(depth, operands, target),
-                    (1, 3) => dot_tile::<L, 1, 3>(depth, operands, target),
-                    (1, _) => dot_tile::<L, 1, WIDE>(depth, operands, target),
-                    (2, 1) => dot_tile::<L, 2, 1>(depth, operands, target),
-                    (2, 2) => dot_tile::<L, 2, 2>(depth, operands, target),
-                    (2, 3) => dot_tile::<L, 2, 3>(depth, operands, target),
-                    (2, _) => dot_tile::<L, 2, WIDE>(depth, operands, target),
-                    (_, 1) => dot_tile::<L, FEW, 1>(depth, operands, target),
-                    (_, 2) => dot_tile::<L, FEW, 2>(depth, operands, target),
-                    (_, 3) => dot_tile::<L, FEW, 3>(depth, operands, target),
-                    _ => dot_tile::<L, FEW, WIDE>(depth, operands, target),
-                }
-            }
-        }
-    }
-}
-
-/// Computes the products of `M` rows and `N` columns.
-///
-/// # Safety
-/// All elements that are read or written exist.
-#[inline(always)]
-unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
-    depth: usize,
-    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
-    Target { to, stride, more, .. }: Target,
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let mut sums = [[L::splat(0.0); N]; M];
-        let whole = depth - depth % L::LEN;
-        let mut k = 0;
-        while k < whole {
-            // Rows stay in registers beside the sums; each element of a column is used at once.
-            let mut elements = [L::splat(0.0); M];
-            for r in 0..M {
-                elements[r] = L::load(x.add(r * x_stride + k));
-            }
-            for c in 0..N {
-                let column = L::load(w.add(c * w_stride + k));
-                for r in 0..M {
-                    sums[r][c] = sums[r][c].add_product(elements[r], column);
-                }
-            }
-            k += L::LEN;
-        }
-        for r in 0..M {
-            for c in 0..N {
-                let mut sum = sums[r][c].sum();
-                for k in whole..depth {
-                    sum += *x.add(r * x_stride + k) * *w.add(c * w_stride + k);
-                }
-                let to = to.add(r * stride + c);
-                *to = if more { *to + sum } else { sum };
-            }
-        }
-    }
 }
 
 /// As the kernel's `strips`.
