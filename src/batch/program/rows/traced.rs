@@ -90,7 +90,7 @@ impl Program {
     /// As [`rows`](Self::rows), for the inputs of these names, ids or tensors alone. Other inputs are given whole.
     ///
     /// # Errors
-    /// As [`rows`](Self::rows); [`DataError`] for a key of no input.
+    /// As [`rows`](Self::rows); [`DataError`](crate::DataError) for a key of no input.
     pub fn rows_of<'a>(
         &self,
         inputs: impl IntoIterator<Item = impl Into<ValueKey<'a>>>,
