@@ -1,11 +1,13 @@
 //! The search for an epilogue that is a chain of operations.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
 use super::chain::{Chain, LinkOperand, LinkTable};
 use crate::base::dtype::{DType, Ty};
+use crate::base::shape::View;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::Tape;
@@ -158,9 +160,20 @@ impl<'a> OperandTable<'a> {
         if self.roots.is_empty() {
             return None;
         }
-        let inputs = super::inputs_along(job, &self.axes);
+        let inputs = inputs_along(job, &self.axes);
         let (expr, scalars) = (&job.step.expr, &job.step.scalars);
         let tape = Tape::compile(expr, &self.roots, scalars, &inputs);
         Some(LinkTable { tape, len: self.len(), axes: self.axes })
     }
+}
+
+/// The operands of the out space along some of its axes, from the first element along all others.
+pub(super) fn inputs_along<'a>(job: &Job<'a>, axes: &Range<usize>) -> Vec<Option<BoundInput<'a>>> {
+    job.inputs_through(Space::Out, |view| {
+        Cow::Owned(View {
+            dims: view.dims[axes.clone()].into(),
+            strides: view.strides[axes.clone()].into(),
+            offset: view.offset,
+        })
+    })
 }

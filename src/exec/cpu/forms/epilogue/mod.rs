@@ -3,13 +3,9 @@
 pub(in crate::exec::cpu) mod chain;
 mod find_chain;
 
-use std::borrow::Cow;
-use std::ops::Range;
-
 use bytemuck::cast_slice_mut;
 
 use self::chain::BoundChain;
-use crate::base::shape::View;
 use crate::exec::cpu::operands::{BoundInput, Chunk};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
@@ -28,7 +24,8 @@ impl<'a> Epilogue<'a> {
         let inputs = job.inputs(Space::Out);
         let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
         let chain = job.tapes.chain(|| find_chain::find(job, &inputs));
-        let chain = chain.map(|chain| chain.bind(&inputs, |axes| inputs_along(job, axes)));
+        let chain =
+            chain.map(|chain| chain.bind(&inputs, |axes| find_chain::inputs_along(job, axes)));
         Self { tape, inputs, chain }
     }
 
@@ -61,15 +58,4 @@ impl<'a> Epilogue<'a> {
             chunk.write_tile(machine, span, at + done);
         }
     }
-}
-
-/// The operands of the out space along some of its axes, from the first element along all others.
-fn inputs_along<'a>(job: &Job<'a>, axes: &Range<usize>) -> Vec<Option<BoundInput<'a>>> {
-    job.inputs_through(Space::Out, |view| {
-        Cow::Owned(View {
-            dims: view.dims[axes.clone()].into(),
-            strides: view.strides[axes.clone()].into(),
-            offset: view.offset,
-        })
-    })
 }
