@@ -1,13 +1,28 @@
 //! The plan of a small classifier: the plan as text, then the recorded graph as DOT
 //! (`cargo run --example explain | sed -n '/^digraph/,$p' | dot -Tsvg > graph.svg`).
+//!
+//! `--html plan.html` writes a page with the graph, its kernels, times, memory and transfers, and `--svg graph.svg` the
+//! graph alone. `--profile profile.html` runs the plan, and writes the page with the measured times.
 
-use onetrip::{Device, GpuCommandBatch, Result, Tensor};
+#[path = "common/flags.rs"]
+mod flags;
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use onetrip::{Device, GpuCommandBatch, Tensor};
+use pico_args::Arguments;
 
 const ROWS: usize = 32;
 const LAYERS: [usize; 4] = [64, 128, 64, 10];
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = Arguments::from_env();
+    flags::help(&mut arguments, include_str!("explain.rs"));
+    let mut file = |name| arguments.opt_value_from_str::<_, PathBuf>(name);
+    let (html, svg, profile) = (file("--html")?, file("--svg")?, file("--profile")?);
+    flags::nothing_else(arguments)?;
     let device = Device::auto().await?;
     let batch = GpuCommandBatch::new(&device);
     let mut x = batch.upload_shaped(&ramp(ROWS * LAYERS[0]), [ROWS, LAYERS[0]]);
@@ -19,8 +34,21 @@ async fn main() -> Result<()> {
     }
     batch.outputs((x.softmax(1), x.argmax(1)));
 
-    println!("{}", batch.explain()?);
+    let plan = batch.explain()?;
+    println!("{plan}");
     println!("{}", batch.to_dot());
+    if let Some(html) = html {
+        std::fs::write(html, plan.to_html())?;
+    }
+    if let Some(svg) = svg {
+        std::fs::write(svg, plan.to_svg())?;
+    }
+    if let Some(profile) = profile {
+        let program = batch.compile().await?;
+        // The first run compiles and allocates.
+        program.run(()).await?;
+        std::fs::write(profile, program.profile(()).await?.to_html())?;
+    }
     Ok(())
 }
 

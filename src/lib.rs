@@ -80,6 +80,7 @@ mod methods;
 mod ops;
 #[cfg(test)]
 mod parity;
+mod picture;
 mod plan;
 pub mod prelude;
 #[cfg(feature = "safetensors")]
@@ -98,7 +99,7 @@ pub use batch::WgpuBuffer;
 pub use batch::{
     AnyId, At, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind,
     KernelProfile, Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView,
-    Resident, RunStats, StageProfile, Tensor, UploadData, Values, Wgsl,
+    Resident, RowResult, Rows, RunStats, StageProfile, Tensor, UploadData, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
 pub use batch::{TensorType, Weights};
@@ -107,10 +108,13 @@ pub use calibrate::Progress;
 pub use cost::{
     Curve, DeviceProfile, Learned, Placement, SideProfile, TileKind, TileRate, selector,
 };
-pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, Metrics, PoolStats, Recovery};
+pub use device::{
+    AdapterKey, Device, DeviceBuilder, DeviceInfo, DeviceLoss, GpuAdapter, Metrics, PoolStats,
+    Recovery,
+};
 pub use error::{
     DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, Origin,
-    PlanError, ReadError, Result, RunError,
+    PlanError, ReadError, Result, RowsError, RunError,
 };
 pub use exec::memory::MemoryCounts;
 pub use half::f16;

@@ -14,11 +14,14 @@ struct Counting;
 const LARGE: usize = 1 << 20;
 /// Large requests of all threads.
 static LARGE_REQUESTS: AtomicUsize = AtomicUsize::new(0);
+/// The bytes of all requests of all threads.
+static BYTES: AtomicUsize = AtomicUsize::new(0);
 thread_local!(static REQUESTS: Cell<usize> = const { Cell::new(0) });
 
 impl Counting {
     fn count(layout: Layout) {
         let _ = REQUESTS.try_with(|requests| requests.set(requests.get() + 1));
+        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
         if layout.size() >= LARGE {
             LARGE_REQUESTS.fetch_add(1, Ordering::Relaxed);
         }
@@ -147,4 +150,54 @@ fn large_data_is_copied_as_often_as_it_must() {
     result.unwrap();
     assert_eq!(count, 0, "nothing to compute");
     assert_eq!(batch.read_view(x).unwrap().as_ptr(), lies_at, "where the caller's vector lay");
+}
+
+/// A program with 4 MiB of weights as a file: little more than the weights, which loading and running do not copy.
+#[cfg(feature = "safetensors")]
+#[test]
+fn weights_of_a_program_are_read_where_the_file_lies() {
+    const SIDE: usize = LARGE / 1024;
+    let _alone = alone();
+    let weights = 4 * SIDE * SIDE;
+    let device = Device::cpu();
+    let weight: Vec<f32> = (0..SIDE * SIDE).map(|at| (at % 7) as f32).collect();
+    let bound = device.resident(&weight, [SIDE, SIDE]).unwrap();
+    let batch = GpuCommandBatch::new(&device);
+    let mut x = batch.input::<f32>("x", SIDE);
+    let bound = batch.bind(&bound).named("weight");
+    for _ in 0..40 {
+        x = x.scale(0.5).add_scalar(1.0);
+    }
+    batch.outputs((bound * x).sum(0).named("y"));
+    let (data, key) = (vec![1.0_f32; SIDE], "y");
+    let program = pollster::block_on(batch.compile()).unwrap();
+    let run = |program: &onetrip::Program| {
+        let outputs = pollster::block_on(program.run([("x", &data)])).unwrap();
+        pollster::block_on(outputs.read::<f32>(key)).unwrap()
+    };
+    let want = run(&program);
+    let file = pollster::block_on(program.to_bytes()).unwrap();
+    let more = file.len() - weights;
+    assert!(more <= 64 << 10, "{more} bytes besides the weights");
+
+    let before = BYTES.load(Ordering::Relaxed);
+    let loaded = pollster::block_on(onetrip::Program::load_bytes(&device, file)).unwrap();
+    let got = run(&loaded);
+    let asked = BYTES.load(Ordering::Relaxed) - before;
+    assert!(asked < weights / 4, "loading and a run ask for {asked} bytes");
+    assert_eq!(got, want);
+    println!("{more} bytes besides the weights in the file; loading and a run ask for {asked}");
+
+    let path = std::env::temp_dir().join(format!("onetrip-mapped-{}", std::process::id()));
+    pollster::block_on(program.save(&path)).unwrap();
+    // SAFETY: nobody else knows the file.
+    let file = unsafe { onetrip::Weights::map(&path) }.unwrap();
+    let before = BYTES.load(Ordering::Relaxed);
+    let options = onetrip::LoadOptions::default();
+    let loaded = pollster::block_on(onetrip::Program::load_with(&device, &file, options)).unwrap();
+    let got = run(&loaded);
+    let asked = BYTES.load(Ordering::Relaxed) - before;
+    assert!(asked < weights / 4, "loading a mapped file and a run ask for {asked} bytes");
+    assert_eq!(got, want);
+    let _ = std::fs::remove_file(path);
 }

@@ -30,7 +30,7 @@ pub async fn print(device: &Device, floor: Option<&Floor>) -> Result<(), Box<dyn
     small_trip(device, floor).await?;
     resident_chain(device, floor).await?;
     println!("recording: {:.0} ns an operation", record_ns(device));
-    let planning = planning::time(device, planning::blocks).await?;
+    let planning = planning::time(device, planning::blocks, drop).await?;
     println!("planning {} operations: {:.2} ms\n", planning::OPS, ms(planning));
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! The time to plan a thousand operations, for one side and where both are weighed.
+//! The time to plan a thousand operations and to print the plan, for one side and where both are weighed.
 
 use std::time::Duration;
 
-use onetrip::{Curve, Device, DeviceProfile, GpuCommandBatch, Result, Tensor};
+use onetrip::{Curve, Device, DeviceProfile, Explanation, GpuCommandBatch, Result, Tensor};
 
 use crate::timing::{Budget, median};
 use crate::workload::numbers;
@@ -22,18 +22,22 @@ const GRAPHS: [(&str, Record); 5] = [
     ("at random, one in ten a product or a softmax", |x| at_random(x, 100)),
 ];
 
-/// Prints what each graph takes on the CPU, on the GPU, and on a device that weighs both.
+/// Prints what each graph takes on the CPU, on the GPU, and on a device that weighs both: planned, and planned and printed.
 pub async fn print() -> Result<()> {
-    println!("| {OPS} operations, ms | cpu | gpu | both weighed |\n|---|--:|--:|--:|");
+    println!("| {OPS} operations, ms | cpu | printed | gpu | printed | both weighed | printed |");
+    println!("|---|--:|--:|--:|--:|--:|--:|");
     let both = Device::builder().without_cache().without_learning().with_profile(divided());
     // Without a GPU there is nothing to weigh.
     let both = both.auto().await.ok().filter(Device::is_gpu);
     let devices = [Some(Device::cpu()), Device::gpu().await.ok(), both];
+    let uses: [fn(Explanation); 2] = [drop, |plan| drop(plan.to_string())];
     for (name, record) in GRAPHS {
         print!("| {name}");
-        for device in &devices {
+        for (device, used) in devices.iter().flat_map(|device| uses.map(|used| (device, used))) {
             match device {
-                Some(device) => print!(" | {:.2}", 1e3 * time(device, record).await?.as_secs_f64()),
+                Some(device) => {
+                    print!(" | {:.2}", 1e3 * time(device, record, used).await?.as_secs_f64());
+                }
                 None => print!(" | –"),
             }
         }
@@ -42,12 +46,12 @@ pub async fn print() -> Result<()> {
     Ok(())
 }
 
-/// The median time of planning and of printing what was planned: nothing is compiled or run.
-pub async fn time(device: &Device, record: Record) -> Result<Duration> {
+/// The median time of planning and of the use of the plan: nothing is compiled or run.
+pub async fn time(device: &Device, record: Record, used: fn(Explanation)) -> Result<Duration> {
     let batch = GpuCommandBatch::new(device);
     let x = batch.upload_shaped(numbers(SIDE * SIDE), [SIDE, SIDE]);
     record(x);
-    median(BUDGET, async || batch.explain().map(drop)).await
+    median(BUDGET, async || batch.explain().map(used)).await
 }
 
 /// Sides that are slow at different things, so that all of a planner's ways to share out steps are tried.

@@ -2,8 +2,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod clock;
-pub(crate) mod disk_cache;
-pub(crate) mod disk_writer;
+pub(crate) mod disk;
 pub(crate) mod dtype;
 pub(crate) mod future;
 pub(crate) mod lru;
@@ -18,4 +17,3 @@ pub(crate) mod sync;
 pub(crate) mod test_device;
 pub(crate) mod trace;
 pub(crate) mod units;
-pub(crate) mod whole_file;

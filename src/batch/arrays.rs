@@ -69,6 +69,19 @@ impl GpuCommandBatch {
 
     /// As [`write`](Self::write), of an array of any layout.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// # use ndarray::array;
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload_shaped(&[0_i32; 4], [2, 2]);
+    /// batch.write_array(x, array![[1, 2], [3, 4]].t())?;
+    /// let y = x.scale(10);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?, [10, 30, 20, 40]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`write`](Self::write); [`DataError::Shape`] if the array has not the shape of the upload.
     pub fn write_array<T: Element, D: Dimension>(
@@ -125,6 +138,15 @@ impl<T: Element> Resident<T> {
 /// Data from arrays (feature `ndarray`).
 impl Device {
     /// As [`resident`](Self::resident), of an array of any layout.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::Device;
+    /// # use ndarray::array;
+    /// let resident = Device::cpu().resident_array(array![[1, 2], [3, 4]].t())?;
+    /// assert_eq!(resident.read().await?, [1, 3, 2, 4]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`resident`](Self::resident).

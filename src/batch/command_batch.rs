@@ -33,12 +33,29 @@ impl GpuCommandBatch {
     }
 
     /// The device that the batch runs on.
+    ///
+    /// ```
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// assert!(!batch.device().is_gpu());
+    /// ```
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
     /// Sets how later runs choose their side: at first as the device does.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Backend, Device, GpuCommandBatch, Placement};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// batch.set_placement(Placement::Cpu);
+    /// batch.upload(&[1.0_f32, -2.0]).relu();
+    /// batch.execute().await?;
+    /// assert_eq!(batch.stats().backend, Some(Backend::Cpu));
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     pub fn set_placement(&self, placement: Placement) {
         let mut recorder = self.recorder.lock();
         if recorder.recorded().placement != placement {
@@ -115,6 +132,18 @@ impl GpuCommandBatch {
 
     /// Gives a value a name, by which runs of a [`Program`](crate::Program) can find it. A name alone does not ask for the
     /// value: [`download`](Self::download) or [`outputs`](Self::outputs) does. It is a mistake to give a name twice.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload(&[1.0_f32, -2.0]);
+    /// batch.name(x, "x");
+    /// batch.name(x.relu(), "y");
+    /// let outputs = batch.compile().await?.run(("x", &[-1.0_f32, 3.0])).await?;
+    /// assert_eq!(outputs.read::<f32>("y").await?, [0.0, 3.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     #[track_caller]
     pub fn name<T: Element>(&self, id: impl Into<BufferId<T>>, name: &str) {
         let mut recorder = self.recorder.lock();

@@ -4,12 +4,14 @@ use super::{GpuCommandBatch, Tensor};
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
+use crate::exec::{HostBuffer, Misfit};
 
 /// The reason why there is no data for an upload.
 pub(super) enum Unfilled {
     NoRoom(DeviceError),
+    /// Shared bytes are no elements.
+    Misfit(Misfit),
     /// The function of the user's that was to write it panicked.
     Panicked(String),
     /// The 64-bit id at position `at` is out of range.

@@ -1,23 +1,29 @@
 //! Inputs of a run of a program.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::ids::{Unfilled, narrowed};
 use super::{BufferId, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
+use crate::exec::{HostBuffer, Misfit};
 use crate::record::UntypedId;
 
 /// Data for one input of a [`Program`](crate::Program), made of an [`InputPair`]. A vector of 32-bit elements is not
 /// copied. A borrowed slice is copied when the run starts, except by
-/// [`Program::run_blocking`](crate::Program::run_blocking): on the CPU, that reads 32-bit elements where they lie.
+/// [`Program::run_blocking`](crate::Program::run_blocking): on the CPU, that reads 32-bit elements where they lie. Bytes
+/// that [share](Self::shared) an owner are never copied on the CPU.
 #[derive(Debug)]
 pub struct Input<'a> {
     pub(super) key: ValueKey<'a>,
-    /// The type of the elements; `None` for 64-bit ids, which become those of the input.
+    /// The type of the elements; `None` for 64-bit ids and shared bytes, which become those of the input.
     pub(super) dtype: Option<DType>,
     /// The shape that the data must fill, where it comes with one.
     pub(super) shape: Option<Shape>,
@@ -31,13 +37,33 @@ pub enum ValueKey<'a> {
     Name(&'a str),
 }
 
-#[derive(Debug)]
 enum Data<'a> {
     /// The bytes of elements, and how many they are.
     Borrowed(&'a [u8], usize),
-    Ids(&'a [i64]),
+    Ids(Cow<'a, [i64]>),
     /// So many elements; an error if they had to be copied and there was no room.
     Owned(usize, Result<HostBuffer, DeviceError>),
+    /// Bytes of an owner.
+    Shared(Bytes),
+}
+
+/// The owner of shared bytes.
+struct Owner(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl fmt::Debug for Data<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Borrowed(_, len) | Self::Owned(len, _) => write!(f, "{len} elements"),
+            Self::Ids(ids) => write!(f, "{} ids", ids.len()),
+            Self::Shared(bytes) => write!(f, "{} shared bytes", bytes.len()),
+        }
+    }
 }
 
 /// The function of a run whose caller waits: it lends the caller's memory to a buffer, or returns `None` if the elements
@@ -67,7 +93,39 @@ impl<'a> Input<'a> {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     pub fn ids(key: impl Into<ValueKey<'a>>, ids: &'a [i64]) -> Self {
-        Self { key: key.into(), dtype: None, shape: None, data: Data::Ids(ids) }
+        Self { key: key.into(), dtype: None, shape: None, data: Data::Ids(ids.into()) }
+    }
+
+    /// The bytes of an owner as the elements of an input, in the byte order of the machine: those of a mapped file, of
+    /// another library's buffer, of an array of another language. The run holds the owner. On the CPU they are read
+    /// where they lie, and results that are the input itself share the owner too; a GPU takes its copy from there.
+    ///
+    /// The bytes must fill the input exactly, begin at a multiple of 4 bytes, and for `bool` be 0 or 1: otherwise the run
+    /// is a [`DataError`](crate::DataError).
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::sync::Arc;
+    /// use onetrip::{Device, GpuCommandBatch, Input};
+    ///
+    /// struct Sensor(Vec<f32>);
+    /// impl AsRef<[u8]> for Sensor {
+    ///     fn as_ref(&self) -> &[u8] {
+    ///         onetrip::bytemuck::cast_slice(&self.0)
+    ///     }
+    /// }
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 3);
+    /// let y = x * 2.0;
+    /// let program = batch.compile().await?;
+    /// let sensor = Arc::new(Sensor(vec![1.0, 2.0, 3.0]));
+    /// let outputs = program.run([Input::shared(x, sensor)]).await?;
+    /// assert_eq!(outputs.read(y).await?, [2.0, 4.0, 6.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    pub fn shared(key: impl Into<ValueKey<'a>>, owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
+        let data = Data::Shared(Bytes::from_owner(Owner(owner)));
+        Self { key: key.into(), dtype: None, shape: None, data }
     }
 
     fn borrowed<T: Element>(key: ValueKey<'a>, data: &'a [T]) -> Self {
@@ -90,11 +148,80 @@ impl<'a> Input<'a> {
         Self { shape: Some(shape), ..self }
     }
 
-    /// The number of elements.
-    pub(super) fn len(&self) -> usize {
+    /// The number of elements, for an input of `dtype`.
+    pub(super) fn len(&self, dtype: DType) -> usize {
         match &self.data {
             Data::Borrowed(_, len) | Data::Owned(len, _) => *len,
             Data::Ids(ids) => ids.len(),
+            Data::Shared(bytes) => bytes.len() / dtype.size(),
+        }
+    }
+
+    /// The number of bytes, if they are shared.
+    pub(super) fn shared_bytes(&self) -> Option<usize> {
+        if let Data::Shared(bytes) = &self.data { Some(bytes.len()) } else { None }
+    }
+
+    /// The reason why shared bytes are no elements of type `dtype`, if they are none.
+    pub(super) fn misfit(&self, dtype: DType) -> Option<Unfilled> {
+        let Data::Shared(bytes) = &self.data else { return None };
+        Misfit::of(dtype, bytes).map(Unfilled::Misfit)
+    }
+
+    /// The elements `range`, of type `dtype`, followed by copies of the last `row` of them up to `len` elements.
+    pub(super) fn part(
+        &self,
+        pool: &CpuPool,
+        dtype: DType,
+        range: Range<usize>,
+        (row, len): (usize, usize),
+    ) -> Input<'_> {
+        let padding = len - range.len();
+        let bytes = |range: &Range<usize>| range.start * dtype.size()..range.end * dtype.size();
+        let of = |all: &'_ [u8]| -> Data<'static> {
+            let padded = || {
+                let (mut buffer, _) = pool.buffer(dtype, len)?;
+                let (own, rest) = buffer.bytes_mut().split_at_mut(range.len() * dtype.size());
+                own.copy_from_slice(&all[bytes(&range)]);
+                let last = &own[own.len() - (row * dtype.size()).min(own.len())..];
+                if !last.is_empty() {
+                    rest.chunks_mut(last.len())
+                        .for_each(|to| to.copy_from_slice(&last[..to.len()]));
+                }
+                Ok(buffer)
+            };
+            Data::Owned(len, padded())
+        };
+        let data = match &self.data {
+            Data::Borrowed(all, _) if padding == 0 => Data::Borrowed(&all[bytes(&range)], len),
+            Data::Owned(_, Ok(all)) if padding == 0 => {
+                Data::Borrowed(&all.bytes()[bytes(&range)], len)
+            }
+            // A part that begins within a word is copied.
+            Data::Shared(all) if padding == 0 && bytes(&range).start.is_multiple_of(4) => {
+                Data::Shared(all.slice(bytes(&range)))
+            }
+            Data::Borrowed(all, _) => of(all),
+            Data::Owned(_, Ok(all)) => of(all.bytes()),
+            Data::Shared(all) => of(all),
+            Data::Owned(_, Err(error)) => Data::Owned(len, Err(error.clone())),
+            Data::Ids(ids) if padding == 0 => Data::Ids(Cow::Borrowed(&ids[range.clone()])),
+            Data::Ids(ids) => {
+                let own = &ids[range.clone()];
+                let last = own[own.len() - row.min(own.len())..].iter().cycle();
+                Data::Ids(own.iter().chain(last).take(len).copied().collect::<Vec<_>>().into())
+            }
+        };
+        let is_untyped = matches!(data, Data::Ids(_) | Data::Shared(..));
+        Input { key: self.key, dtype: (!is_untyped).then_some(dtype), shape: None, data }
+    }
+
+    /// Returns whether an input of elements `dtype` takes the data.
+    pub(super) fn fits(&self, dtype: DType) -> bool {
+        match &self.data {
+            Data::Ids(_) => matches!(dtype, DType::I32 | DType::U32),
+            Data::Shared(..) => true,
+            Data::Borrowed(..) | Data::Owned(..) => self.dtype == Some(dtype),
         }
     }
 
@@ -110,8 +237,9 @@ impl<'a> Input<'a> {
                 Some(lent) => return Ok(lent),
                 None => pool.holding(dtype, bytes).map_err(Unfilled::NoRoom)?,
             },
-            Data::Ids(ids) => narrowed(pool, dtype, ids)?,
+            Data::Ids(ids) => narrowed(pool, dtype, &ids)?,
             Data::Owned(_, buffer) => buffer.map_err(Unfilled::NoRoom)?,
+            Data::Shared(bytes) => HostBuffer::shared(dtype, bytes).map_err(Unfilled::Misfit)?,
         }))
     }
 }

@@ -35,21 +35,20 @@ mod blocking;
 mod ids;
 mod input;
 mod last_run;
-mod own;
 mod profile;
 #[cfg(feature = "gpu")]
 mod sharing;
 mod values;
 #[cfg(feature = "safetensors")]
 mod weights;
+mod wgsl;
 
 pub use command_batch::At;
 pub use input::{Input, InputPair, Inputs};
-pub use own::{CpuKernel, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 #[cfg(feature = "safetensors")]
 pub use program::{LoadOptions, SaveOptions};
-pub use program::{OutputKey, Outputs, Program};
+pub use program::{OutputKey, Outputs, Program, RowResult, Rows};
 pub use read::ReadView;
 pub use resident::Resident;
 #[cfg(feature = "gpu")]
@@ -59,6 +58,7 @@ pub use values::{AnyId, BufferId, Operand, OptionalOperand, Tensor, Values};
 pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};
+pub use wgsl::{CpuKernel, Wgsl};
 
 pub use crate::session::RunStats;
 

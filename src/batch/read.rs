@@ -28,6 +28,18 @@ impl GpuCommandBatch {
     /// Threads share the copying of a large result; the future does its part of that where it is awaited, and
     /// lets other tasks run every few milliseconds.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let y = batch.upload(&[1.0_f32, -2.0]).relu();
+    /// batch.execute().await?;
+    /// let mut out = [0.0; 2];
+    /// batch.read_into(y, &mut out).await?;
+    /// assert_eq!(out, [1.0, 0.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
     pub async fn read_into<T: Element>(

@@ -131,6 +131,17 @@ impl GpuCommandBatch {
 
     /// The kernels' WGSL, each with its label, as the GPU would run them.
     ///
+    /// ```
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// batch.upload(&[1.0_f32, -2.0]).relu().exp();
+    /// let shaders = batch.shaders()?;
+    /// let [(label, wgsl)] = &shaders[..] else { panic!("one kernel") };
+    /// assert_eq!(label, "relu+exp");
+    /// assert!(wgsl.contains("@compute"));
+    /// # Ok::<_, onetrip::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`explain`](Self::explain).
     pub fn shaders(&self) -> Result<Vec<(String, String)>> {

@@ -125,6 +125,7 @@ impl GpuCommandBatch {
                 Unfilled::NoRoom(_) => {
                     MistakeKind::NoRoom { shape: shape.clone(), dtype: T::DTYPE }
                 }
+                Unfilled::Misfit(_) => MistakeKind::Internal("an upload shares no bytes"),
                 Unfilled::Panicked(what) => MistakeKind::Panicked(what),
                 Unfilled::Range { at, value } => {
                     MistakeKind::IdRange { at, value, dtype: T::DTYPE }

@@ -2,14 +2,14 @@
 
 use super::kernel::template::{holes, shader};
 use super::kernel::{Kernel, THREADS};
-use super::{Binding, BufferRef, Dispatch, Own};
+use super::{Binding, BufferRef, CustomModule, Dispatch};
 use crate::expr::wgsl::type_name;
 use crate::plan::{CustomForm, OperandSource};
 
 pub(super) fn lower<'a>(form: &CustomForm, kernel: impl Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let mut dispatches = vec![zeros(kernel())];
     if form.runs {
-        dispatches.push(own(form, &kernel()));
+        dispatches.push(kernel_of(form, &kernel()));
     }
     dispatches
 }
@@ -23,7 +23,7 @@ fn zeros(mut kernel: Kernel<'_>) -> Dispatch {
     kernel.dispatch(shader!("zeros.wgsl"), &holes, " (zeros)", elements.div_ceil(THREADS))
 }
 
-fn own(form: &CustomForm, kernel: &Kernel<'_>) -> Dispatch {
+fn kernel_of(form: &CustomForm, kernel: &Kernel<'_>) -> Dispatch {
     let step = kernel.step;
     let inputs = form.inputs.iter().map(|&input| step.operands[usize::from(input)].source);
     let inputs = inputs.filter_map(OperandSource::value).map(|value| (value, false));
@@ -32,7 +32,10 @@ fn own(form: &CustomForm, kernel: &Kernel<'_>) -> Dispatch {
     Dispatch {
         label: step.label(),
         wgsl: form.kernel.source.to_string(),
-        own: Some(Own { entry: form.kernel.entry.to_string(), place: step.place.clone() }),
+        custom: Some(CustomModule {
+            entry: form.kernel.entry.to_string(),
+            place: step.place.clone(),
+        }),
         buffers: inputs.chain(outputs).map(binding).collect(),
         params: Vec::new(),
         groups: form.kernel.groups,

@@ -15,7 +15,7 @@ pub(crate) struct Dispatch {
     pub wgsl: String,
     /// Given for a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`,
     /// perhaps the same twice, are bound from 0 on, with the bytes of their values alone.
-    pub own: Option<Own>,
+    pub custom: Option<CustomModule>,
     /// `@group(0) @binding(1 + i)`, each buffer bound whole and once. Outputs first.
     pub buffers: Vec<Binding>,
     /// The uniform `array<vec4<u32>, N>` at `@group(0) @binding(0)`, bound with a dynamic offset; a
@@ -27,7 +27,7 @@ pub(crate) struct Dispatch {
 
 /// The entry point and origin of a kernel of the user's own.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Own {
+pub(crate) struct CustomModule {
     pub entry: String,
     /// The place at which it was recorded.
     pub place: Place,

@@ -16,7 +16,7 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::dispatch::{Binding, BufferRef, Dispatch, Own};
+pub(crate) use self::dispatch::{Binding, BufferRef, CustomModule, Dispatch};
 use self::kernel::Kernel;
 use crate::cost::Limits;
 use crate::plan::{Form, Plan, Step};

@@ -64,21 +64,10 @@ impl Device {
             let profile = measured.ok_or_else(|| DeviceError::Profile {
                 what: "the time of a probe, as this platform's clock tells it".into(),
             })?;
-            self.adopt(&profile).await;
+            let (profiles, adopted) = (Arc::clone(&self.0.profiles), profile.clone());
+            off_thread(move || profiles.adopt(adopted)).await;
             Ok(profile)
         })
-    }
-
-    /// Plans with `profile` from now on, and keeps it on disk.
-    async fn adopt(&self, profile: &DeviceProfile) {
-        self.0.profile_store.set(profile.clone());
-        self.0.plans.forget();
-        if let Some(profile_file) = &self.0.profile_file {
-            let (disk, profile_store) =
-                (Arc::clone(profile_file.disk()), Arc::clone(&self.0.profile_store));
-            // With the trials that were decided meanwhile.
-            off_thread(move || disk.save(|| profile_store.profile())).await;
-        }
     }
 
     /// Counts a run as under way until the result is dropped.
@@ -95,7 +84,7 @@ impl Device {
 
 impl DeviceInner {
     fn subject(&self) -> Subject {
-        let targets = self.profile_store.targets();
+        let targets = self.profiles.store.targets();
         Subject {
             cpu: targets.cpu.clone(),
             pool: Arc::clone(&self.pool),
@@ -107,9 +96,7 @@ impl DeviceInner {
     fn in_background(&self) -> impl FnOnce() + Send + 'static + use<> {
         let subject = self.subject();
         let busy_tracker = Arc::clone(&self.busy_tracker);
-        let profile_store = Arc::clone(&self.profile_store);
-        let plans = Arc::clone(&self.plans);
-        let disk = self.profile_file.as_ref().map(|profile_file| Arc::clone(profile_file.disk()));
+        let profiles = Arc::clone(&self.profiles);
         move || {
             if !busy_tracker.wait_for_pause() {
                 return;
@@ -118,11 +105,7 @@ impl DeviceInner {
             let measured = pollster::block_on(measure(&subject, pace, &mut |_| {}));
             // The next run reports a device that fails.
             if let Ok(Some(profile)) = measured {
-                profile_store.set(profile);
-                plans.forget();
-                if let Some(disk) = disk {
-                    disk.save(|| profile_store.profile());
-                }
+                profiles.adopt(profile);
             }
         }
     }

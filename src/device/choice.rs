@@ -9,7 +9,6 @@ use super::parts::prepared::Prepared;
 use super::parts::profile_store::Targets;
 use super::parts::trials::{SharedTrial, TrialRun};
 use super::planning::PlanRequest;
-use super::profile::When;
 use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcome, Trial};
 use crate::error::{PlanError, Result};
 use crate::graph::Fingerprint;
@@ -54,8 +53,8 @@ impl std::fmt::Debug for PlanChoice {
     }
 }
 
-/// A resident moves to the host if this many runs there save the time of the move. A graph that replaces its residents
-/// may find the data back on the GPU each time, so that one run must save it.
+/// A resident is copied to the host if this many runs on the host save at least the time of the copy. A graph that
+/// replaces its residents may find the data back on the GPU each time, so that one run must save it.
 const RUNS_THAT_PAY: f64 = 8.0;
 
 impl Device {
@@ -68,7 +67,7 @@ impl Device {
         route: Option<Route>,
     ) -> Result<Placed, PlanError> {
         let placed = self.place_with(wanted, wanted.residents, targets, route)?;
-        if !self.is_bound_by_data(wanted, &placed) || !self.knows_its_figures() {
+        if !self.is_bound_by_data(wanted, &placed) || !self.0.profiles.are_known() {
             return Ok(placed);
         }
         let moved = |&residence: &Residence| match residence {
@@ -132,7 +131,7 @@ impl Device {
         let (prepared, known) = self.cached_or_planned(wanted, graph, kept)?;
         let learns = self.tries(wanted);
         let begins = shared.is_none() && learns && prepared.routes.len() > 1;
-        let shared = shared.or_else(|| begins.then(|| self.0.profile_store.trials.of(graph)));
+        let shared = shared.or_else(|| begins.then(|| self.0.profiles.store.trials.of(graph)));
         Ok((PlanChoice { prepared, shared, learns }, known))
     }
 
@@ -154,17 +153,33 @@ impl Device {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         let placed = self.place(wanted, targets, trial.kept())?;
-        let placement = self.placement_now(wanted.placement);
-        if placement != Placement::Auto {
-            return Ok((placed, Some(Chooser::Asked(placement))));
-        }
         let next = trial.next(&placed.routes);
-        if self.tries(wanted) && next != placed.routes[0] {
+        let is_placed = self.placement_now(wanted.placement) != Placement::Auto;
+        if !is_placed && self.tries(wanted) && next != placed.routes[0] {
             return Ok((self.place(wanted, targets, Some(next))?, Some(Chooser::Trial)));
         }
+        let chooser = self.chooser(wanted, &placed, &trial);
+        Ok((placed, chooser))
+    }
+
+    /// The chooser of a plan by which the `wanted` graph ran, if there was anything to choose.
+    pub(crate) fn chooser_of(&self, wanted: &PlanRequest<'_>, ran: &Prepared) -> Option<Chooser> {
+        let shared = self.shared(wanted, wanted.graph.fingerprint());
+        let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
+        match ran.asked {
+            Some(route) if trial.kept() != Some(route) => Some(Chooser::Trial),
+            _ => self.chooser(wanted, &ran.placed(), &trial),
+        }
+    }
+
+    /// The chooser of a plan that is not on trial.
+    fn chooser(&self, wanted: &PlanRequest<'_>, placed: &Placed, trial: &Trial) -> Option<Chooser> {
+        let placement = self.placement_now(wanted.placement);
+        if placement != Placement::Auto {
+            return Some(Chooser::Asked(placement));
+        }
         let seen = trial.seen();
-        let is_measured = trial.kept() == Some(placed.routes[0]) && !seen.is_empty();
-        let chooser = if is_measured {
+        if trial.kept() == Some(placed.routes[0]) && !seen.is_empty() {
             Some(Chooser::Measured(seen))
         } else if placed.was_chosen() || placed.too_small.is_some() {
             Some(Chooser::Times)
@@ -174,8 +189,7 @@ impl Device {
             Some(Chooser::Kernel)
         } else {
             wanted.residents.iter().any(|residence| residence.is_far()).then_some(Chooser::Data)
-        };
-        Ok((placed, chooser))
+        }
     }
 
     /// The targets of the sides that graphs may run on as things stand.
@@ -192,14 +206,9 @@ impl Device {
 
 /// Trials of the device's graphs.
 impl Device {
-    /// Returns whether the profile was measured or given by hand.
-    fn knows_its_figures(&self) -> bool {
-        self.0.by_hand || self.targets().profile().measured
-    }
-
     /// Returns whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
     fn tries(&self, wanted: &PlanRequest<'_>) -> bool {
-        !self.0.learns_nothing && self.knows_its_figures() && self.is_free(wanted)
+        !self.0.learns_nothing && self.0.profiles.are_known() && self.is_free(wanted)
     }
 
     /// Returns whether the graph may run on either side: no placement names one, and no run leaves state behind.
@@ -208,7 +217,7 @@ impl Device {
     }
 
     fn shared(&self, wanted: &PlanRequest<'_>, graph: Fingerprint) -> Option<Arc<SharedTrial>> {
-        if self.is_free(wanted) { self.0.profile_store.trials.find(graph) } else { None }
+        if self.is_free(wanted) { self.0.profiles.store.trials.find(graph) } else { None }
     }
 
     /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
@@ -219,8 +228,7 @@ impl Device {
         is_alone: impl FnOnce() -> bool,
     ) {
         if let Some(trial) = run.end(ran, is_alone) {
-            self.0.plans.forget_routes(run.shared.graph, trial.kept());
-            self.save_profile(When::Soon);
+            self.0.profiles.decided(run.shared.graph, &trial);
         }
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::Device;
 use super::parts::counters::Counter;
-use super::parts::prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
+use super::parts::prepared::{Prepared, PreparedPlan};
 use crate::base::clock::Stopwatch;
 use crate::base::single_flight::Begin;
 use crate::cost::{Backend, Residence};
 use crate::error::DeviceError;
 use crate::exec::gpu::{Gpu, Kernels};
-use crate::plan::Phase;
+use crate::plan::{Phase, Planned};
 
 impl Prepared {
     /// Returns whether `device` still has the sides of the plan: a GPU that was lost may have been given up.
@@ -21,7 +21,7 @@ impl Prepared {
     /// Returns whether `device` would still run this plan, with the data of residents at these places. Data on the GPU
     /// alone is read there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
-        let is_current = self.revision == device.0.profile_store.revision();
+        let is_current = self.revision == device.0.profiles.store.revision();
         if !is_current || !self.is_usable(device) {
             return false;
         }
@@ -32,9 +32,11 @@ impl Prepared {
         let far =
             |at: &u32| residents.get(*at as usize).is_some_and(|residence| residence.is_far());
         match &self.pieces {
-            CompiledPieces::Whole(_) => self.backend() == Backend::Gpu || !has_far,
-            CompiledPieces::Split(CompiledSplit { parts, .. }) => {
-                parts.iter().all(|part| part.phase == Phase::Gpu || !part.residents.iter().any(far))
+            Planned::Whole(_) => self.backend() == Backend::Gpu || !has_far,
+            Planned::Split(split) => {
+                let reads_far = |residents: &[u32]| residents.iter().any(far);
+                let mut parts = split.parts.iter();
+                parts.all(|part| part.phase == Phase::Gpu || !reads_far(&part.residents))
             }
         }
     }
@@ -47,7 +49,7 @@ impl Prepared {
     }
 }
 
-impl CompiledPlan {
+impl PreparedPlan {
     async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
         if self.plan.backend == Backend::Gpu
             && let Some(gpu) = device.opened()

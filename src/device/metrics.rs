@@ -30,7 +30,7 @@ impl Device {
     pub fn pool_stats(&self) -> PoolStats {
         let gpu = self.device_gpu().map(|gpu| gpu.opened().memory_counts()).unwrap_or_default();
         let losses = self.device_gpu().map_or(0, DeviceGpu::losses);
-        let (plan_hits, plan_misses, plans) = self.0.plans.counts();
+        let (plan_hits, plan_misses, plans) = self.0.profiles.plans.counts();
         PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
     }
 

@@ -17,11 +17,13 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use choice::PlanChoice;
+pub use parts::adapter::{AdapterKey, GpuAdapter};
 pub use parts::builder::DeviceBuilder;
 pub(crate) use parts::counters::Counter;
 pub use parts::counters::{Metrics, PoolStats};
 pub use parts::info::DeviceInfo;
-pub(crate) use parts::prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
+pub(crate) use parts::prepared::{Prepared, PreparedPlan};
+pub(crate) use parts::profile_store::Targets;
 pub use parts::recovery::{DeviceLoss, Recovery};
 pub(crate) use parts::trials::TrialRun;
 pub(crate) use planning::PlanRequest;
@@ -31,11 +33,10 @@ use self::parts::busy_tracker::BusyTracker;
 use self::parts::counters::Counters;
 use self::parts::device_gpu::DeviceGpu;
 use self::parts::info::OpenedSides;
-use self::parts::plan_cache::PlanCache;
 use self::parts::profile_file::ProfileFile;
-use self::parts::profile_store::ProfileStore;
+use self::parts::profiles::Profiles;
 use crate::base::process::watch_forks;
-use crate::cost::{Backend, DeviceProfile, Limits, Placement};
+use crate::cost::{Backend, Limits, Placement};
 use crate::exec::budget::Budget;
 use crate::exec::cpu::CpuPool;
 use crate::exec::gpu::Gpu;
@@ -53,16 +54,13 @@ pub struct Device(Arc<DeviceInner>);
 struct DeviceInner {
     device_gpu: Option<DeviceGpu>,
     info: DeviceInfo,
-    profile_store: Arc<ProfileStore>,
+    profiles: Arc<Profiles>,
     busy_tracker: Arc<BusyTracker>,
     background: Background,
-    profile_file: Option<ProfileFile>,
     sides: OpenedSides,
     placement: Placement,
     learns_nothing: bool,
-    by_hand: bool,
     pool: Arc<CpuPool>,
-    plans: Arc<PlanCache>,
     counters: Arc<Counters>,
     budget: Budget,
 }
@@ -156,37 +154,29 @@ impl fmt::Debug for Device {
 }
 
 impl DeviceInner {
-    /// Without a GPU, whose limits are given if there will be one.
+    /// A device without a GPU yet. `gpu` has the limits of the GPU that the caller adds.
     fn new(
         info: DeviceInfo,
         gpu: Option<Limits>,
         sides: OpenedSides,
         start: DeviceBuilder,
     ) -> Self {
-        let by_hand = start.profile.is_some();
         let store = start.store().filter(|_| cfg!(feature = "serde"));
-        let profile_file = store.map(|store| ProfileFile::new(store, &info));
-        let kept = profile_file.as_ref().filter(|_| !by_hand).and_then(ProfileFile::load);
-        let profile = start.profile.or(kept);
-        let profile = profile.unwrap_or_else(|| DeviceProfile::typical(info.threads));
-        // Without a file to keep the profile in, nothing is measured unasked.
-        let wanted =
-            profile_file.is_some() && !by_hand && !profile.measured && sides == OpenedSides::Both;
+        let file = store.map(|store| ProfileFile::new(store, &info));
+        let profiles = Profiles::new(start.profile, file, info.threads, gpu);
+        let measures = sides == OpenedSides::Both && profiles.want_measuring();
         watch_forks();
         let busy_tracker = Arc::default();
         Self {
             info,
-            profile_store: Arc::new(ProfileStore::new(profile, gpu)),
-            background: Background::new(wanted, Arc::clone(&busy_tracker)),
+            profiles: Arc::new(profiles),
+            background: Background::new(measures, Arc::clone(&busy_tracker)),
             busy_tracker,
-            profile_file,
             sides,
             placement: start.placement,
             learns_nothing: start.learns_nothing,
-            by_hand,
             pool: janitor::watched(CpuPool::default()),
             budget: Budget::new(start.memory_budget),
-            plans: Arc::default(),
             counters: Arc::default(),
             device_gpu: None,
         }

@@ -1,6 +1,7 @@
 //! The opening of devices, by choices of the caller and of the environment.
 
 use super::Device;
+use super::parts::adapter::{AdapterKey, GpuAdapter};
 use super::parts::builder::DeviceBuilder;
 use super::parts::info::OpenedSides;
 use crate::base::future::BoxFuture;
@@ -43,8 +44,31 @@ impl Device {
         Self::builder().gpu()
     }
 
-    /// Opens a device with a profile, a placement, a memory budget, a recovery from lost GPUs or a cache folder of the
-    /// caller's choice.
+    /// The GPUs of this host, software adapters too, the fastest kind first: the first is the one that
+    /// [`gpu`](Self::gpu) opens if the environment names none. [`DeviceBuilder::adapter`] chooses one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// for gpu in onetrip::Device::gpus().await? {
+    ///     println!("{gpu}"); // Its name, API, driver and PCI bus ID.
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`NoGpuSupport`](crate::DeviceError::NoGpuSupport) in a build without the feature `gpu`;
+    /// [`Forked`](crate::DeviceError::Forked) in a forked child.
+    pub fn gpus() -> BoxFuture<'static, Result<Vec<GpuAdapter>>> {
+        Box::pin(async {
+            check_support()?;
+            Ok(Gpu::list().await?.into_iter().map(GpuAdapter).collect())
+        })
+    }
+
+    /// Opens a device with an adapter, a profile, a placement, a memory budget, a recovery from lost GPUs or a cache
+    /// folder of the caller's choice.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -100,7 +124,8 @@ impl DeviceBuilder {
     /// A GPU, a software adapter too.
     async fn any_gpu(self, sides: OpenedSides) -> Result<Device> {
         check_support()?;
-        let choice = AdapterChoice::best(adapter_from_environment(), true);
+        let choice = self.named_adapter();
+        let choice = choice.unwrap_or_else(|| AdapterChoice::best(None, true));
         let start = self.checked(sides)?;
         Ok(Device::with_gpu(Gpu::open(&choice, start.store(), ()).await?, sides, start))
     }
@@ -109,18 +134,24 @@ impl DeviceBuilder {
         if !cfg!(feature = "gpu") && self.placement != Placement::Gpu {
             return Ok(Device::on_cpu(None, self.checked(OpenedSides::Both)?));
         }
-        let named = adapter_from_environment();
-        // A user who names an adapter means it, even if it is a software one.
-        let software_too = named.is_some();
-        let choice = AdapterChoice::best(named, software_too);
+        let named = self.named_adapter();
         let start = self.checked(OpenedSides::Both)?;
         check_support()?;
-        let falls_back = !software_too && start.placement != Placement::Gpu;
+        let falls_back = named.is_none() && start.placement != Placement::Gpu;
+        let choice = named.unwrap_or_else(|| AdapterChoice::best(None, false));
         match Gpu::open(&choice, start.store(), ()).await {
             Ok(gpu) => Ok(Device::with_gpu(gpu, OpenedSides::Both, start)),
             Err(error) if !falls_back => Err(error.into()),
             Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),
         }
+    }
+}
+
+impl DeviceBuilder {
+    /// The adapter that the caller or the environment names. A user who names one means it, even if it is a software one.
+    fn named_adapter(&self) -> Option<AdapterChoice> {
+        let given = self.adapter.as_ref().map(AdapterKey::choice);
+        given.or_else(|| Some(AdapterChoice::best(Some(adapter_from_environment()?), true)))
     }
 }
 

@@ -41,7 +41,7 @@ impl Device {
             is_stateful: wanted.is_stateful,
             revision: targets.revision,
         };
-        if let Some(prepared) = self.0.plans.find(&key) {
+        if let Some(prepared) = self.0.profiles.plans.find(&key) {
             return Ok((prepared, true));
         }
         debug_assert_eq!(wanted.graph.verify(), Ok(()));
@@ -49,7 +49,7 @@ impl Device {
         let is_bound_by_data = self.is_bound_by_data(wanted, &placed);
         let prepared = Prepared::new(wanted.graph, placed, route, is_bound_by_data, &targets);
         let prepared = Arc::new(prepared);
-        self.0.plans.insert(key, Arc::clone(&prepared));
+        self.0.profiles.plans.insert(key, Arc::clone(&prepared));
         Ok((prepared, false))
     }
 

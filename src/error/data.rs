@@ -181,6 +181,31 @@ pub enum DataError {
         /// The element type of the input.
         dtype: DType,
     },
+    /// Shared bytes that are more or fewer than those of the input's elements.
+    #[error("{of} has shape {shape} and takes {expected} bytes, not {given}; share as many")]
+    Bytes {
+        /// The input that the bytes are for.
+        of: Origin,
+        /// The number of shared bytes.
+        given: usize,
+        /// The number of bytes of its elements.
+        expected: usize,
+        /// Its shape.
+        shape: Shape,
+    },
+    /// Shared bytes that no kernel can read where they lie.
+    #[error(
+        "the bytes shared for {0} do not begin at a multiple of 4 bytes; share memory that does, or give a slice to be copied"
+    )]
+    Askew(Origin),
+    /// A shared byte that is no truth value.
+    #[error("{of} takes bool, and its shared byte {at} is neither 0 nor 1; share bytes that are")]
+    Truth {
+        /// The input that the bytes are for.
+        of: Origin,
+        /// The position of the byte.
+        at: usize,
+    },
     /// 64-bit ids for an input of other elements than 32-bit integers.
     #[error(
         "{of} takes {expected}, and ids are for inputs of i32 or u32; give it elements of {expected}"
@@ -215,6 +240,18 @@ pub enum DataError {
         /// The value that was given data.
         name: String,
         /// The names of all inputs, and of all uploads that have one.
+        there: Vec<String>,
+    },
+    /// No resident has the name.
+    #[error(
+        "the program reads or fills no resident called {name:?}{}, but {}; `name` gives names to values that are bound, kept or updated",
+        nearest(name, there),
+        listed(there)
+    )]
+    UnknownResident {
+        /// The request.
+        name: String,
+        /// The names of the values that residents hold.
         there: Vec<String>,
     },
     /// The value that is to be written is not an upload.

@@ -6,6 +6,7 @@ mod device;
 mod mistake;
 mod plan;
 mod record;
+mod rows;
 mod run;
 mod wording;
 
@@ -18,6 +19,7 @@ pub use device::DeviceError;
 pub use mistake::MistakeKind;
 pub use plan::PlanError;
 pub use record::{Mistake, Mistakes};
+pub use rows::RowsError;
 pub use run::{Fault, FaultKind, RunError};
 
 /// The result of a fallible call.
@@ -45,6 +47,9 @@ pub enum Error {
     /// A result was asked for that is not there.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The rows of a program cannot be cut and joined.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// Data for an upload or a resident does not fit.
     #[error(transparent)]
     Data(#[from] DataError),

@@ -1,10 +1,12 @@
 //! Element data in host memory.
 
-use std::ops::Deref;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::arranged::ArrangedCopy;
 use super::memory;
+use super::words::{Misfit, Words};
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
 
@@ -17,55 +19,6 @@ pub(crate) struct HostBuffer {
     words: Words,
     allocator: Allocator,
     arranged: ArrangedCopy,
-}
-
-#[derive(Debug)]
-enum Words {
-    Own(Vec<u32>),
-    /// Memory of a caller who waits until nobody holds the buffer.
-    #[cfg_attr(
-        not(any(test, all(feature = "blocking", not(target_arch = "wasm32")))),
-        expect(dead_code, reason = "blocking runs alone are lent memory")
-    )]
-    Lent(&'static [u32]),
-}
-
-impl Words {
-    /// Returns the memory, which is copied if it is lent.
-    fn into_own(self) -> Vec<u32> {
-        match self {
-            Self::Own(words) => words,
-            Self::Lent(words) => memory::to_vec(words),
-        }
-    }
-
-    fn own_mut(&mut self) -> &mut Vec<u32> {
-        if let Self::Lent(words) = *self {
-            *self = Self::Own(memory::to_vec(words));
-        }
-        match self {
-            Self::Own(words) => words,
-            Self::Lent(_) => unreachable!("it was copied"),
-        }
-    }
-}
-
-impl Deref for Words {
-    type Target = [u32];
-
-    fn deref(&self) -> &[u32] {
-        match self {
-            Self::Own(words) => words,
-            Self::Lent(words) => words,
-        }
-    }
-}
-
-/// A clone owns its memory.
-impl Clone for Words {
-    fn clone(&self) -> Self {
-        Self::Own(memory::to_vec(self))
-    }
 }
 
 /// The party that allocated the memory of a buffer.
@@ -93,16 +46,7 @@ impl HostBuffer {
     pub fn try_from_vec<T: Element>(data: Vec<T>) -> Result<Self, DeviceError> {
         let len = data.len();
         match bytemuck::try_cast_vec(data) {
-            Ok(words) => {
-                let words = Words::Own(words);
-                Ok(Self {
-                    dtype: T::DTYPE,
-                    len,
-                    words,
-                    allocator: Allocator::Caller,
-                    arranged: ArrangedCopy::default(),
-                })
-            }
+            Ok(words) => Ok(Self::holding(T::DTYPE, len, Words::Own(words), Allocator::Caller)),
             Err((_, data)) => Self::try_from_slice(&data),
         }
     }
@@ -118,13 +62,25 @@ impl HostBuffer {
         // SAFETY: the caller keeps the memory borrowed while the slice is in use.
         let words = unsafe { std::slice::from_raw_parts(words.as_ptr(), words.len()) };
         let len = words.len();
-        Some(Self {
-            dtype,
-            len,
-            words: Words::Lent(words),
-            allocator: Allocator::Caller,
-            arranged: ArrangedCopy::default(),
-        })
+        Some(Self::holding(dtype, len, Words::Lent(words), Allocator::Caller))
+    }
+
+    /// Returns a buffer of the elements of type `dtype` in bytes of an owner, which it keeps.
+    ///
+    /// # Errors
+    /// The reason why the bytes are no elements.
+    pub fn shared(dtype: DType, bytes: Bytes) -> Result<Self, Misfit> {
+        match Misfit::of(dtype, &bytes) {
+            Some(misfit) => Err(misfit),
+            None => {
+                let len = bytes.len() / dtype.size();
+                Ok(Self::holding(dtype, len, Words::Shared(bytes), Allocator::Caller))
+            }
+        }
+    }
+
+    fn holding(dtype: DType, len: usize, words: Words, allocator: Allocator) -> Self {
+        Self { dtype, len, words, allocator, arranged: ArrangedCopy::default() }
     }
 
     /// Returns whether the memory is [lent](Self::lent).
@@ -148,13 +104,7 @@ impl HostBuffer {
     /// [`DeviceError::OutOfMemory`] if the host lacks that much memory.
     pub fn try_zeroed(dtype: DType, len: usize) -> Result<Self, DeviceError> {
         let words = memory::try_zeroed(Self::words_for(dtype, len))?;
-        Ok(Self {
-            dtype,
-            len,
-            words: Words::Own(words),
-            allocator: Allocator::Crate,
-            arranged: ArrangedCopy::default(),
-        })
+        Ok(Self::holding(dtype, len, Words::Own(words), Allocator::Crate))
     }
 
     /// Makes a buffer in the memory of `words`, which has room for it. The elements are unspecified, but valid for
@@ -165,13 +115,7 @@ impl HostBuffer {
         if words.len() < needed {
             words.resize(needed, 0);
         }
-        Self {
-            dtype,
-            len,
-            words: Words::Own(words),
-            allocator: Allocator::Crate,
-            arranged: ArrangedCopy::default(),
-        }
+        Self::holding(dtype, len, Words::Own(words), Allocator::Crate)
     }
 
     /// Returns the memory, to be [`recycled`](Self::recycled).
@@ -192,7 +136,7 @@ impl HostBuffer {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len * self.dtype.size()]
+        &self.words.bytes()[..self.len * self.dtype.size()]
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
@@ -208,13 +152,13 @@ impl HostBuffer {
     pub fn capacity(&self) -> usize {
         match &self.words {
             Words::Own(words) => words.capacity(),
-            Words::Lent(_) => 0,
+            Words::Lent(_) | Words::Shared(_) => 0,
         }
     }
 
     /// The memory as 32-bit words, without the last partial one.
     pub fn words(&self) -> &[u32] {
-        &self.words[..self.len * self.dtype.size() / 4]
+        bytemuck::cast_slice(&self.bytes()[..self.len * self.dtype.size() / 4 * 4])
     }
 
     /// Copies the elements to a vector, which is empty if they are not of type `T`.
@@ -237,7 +181,7 @@ impl HostBuffer {
     /// Returns whether [`into_vec`](Self::into_vec) takes the memory and copies nothing.
     pub fn becomes_vec<T: Element>(&self) -> bool {
         let is_word = T::DTYPE == self.dtype && self.dtype.size() == 4;
-        is_word && !self.is_lent() && self.capacity() <= 2 * self.len
+        is_word && matches!(self.words, Words::Own(_)) && self.capacity() <= 2 * self.len
     }
 
     /// The copy of the elements in another order, which is kept until they change.
@@ -333,6 +277,34 @@ mod tests {
         written.bytes_mut().fill(0);
         assert_eq!(data[0], 1.0);
         assert_eq!(lent(DType::U32, bytes).unwrap().into_words(), data.map(f32::to_bits));
+    }
+
+    #[test]
+    fn shared_bytes_are_read_in_place_and_outlive_other_holders() {
+        let words: Arc<Vec<u32>> = Arc::new(vec![0x0001_0100, 0x3c00_0001, 5]);
+        struct Owner(Arc<Vec<u32>>);
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                bytemuck::cast_slice(&self.0)
+            }
+        }
+        let owner = Bytes::from_owner(Owner(Arc::clone(&words)));
+        let shared = |dtype, range| HostBuffer::shared(dtype, owner.slice(range));
+        let truths = shared(DType::Bool, 0..5).unwrap();
+        assert_eq!(truths.as_slice::<bool>(), Some(&[false, true, true, false, true][..]));
+        assert_eq!(truths.words(), &words[..1]);
+        assert_eq!(shared(DType::Bool, 0..8).unwrap_err(), Misfit::Truth(7));
+        assert_eq!(shared(DType::F16, 2..4).unwrap_err(), Misfit::Askew);
+        assert_eq!(shared(DType::F16, 4..7).unwrap_err(), Misfit::Length);
+        assert_eq!(shared(DType::F32, 12..12).unwrap().len(), 0);
+        let mut numbers = shared(DType::U32, 4..12).unwrap();
+        drop(owner);
+        assert_eq!((Arc::strong_count(&words), numbers.words()), (2, &words[1..]));
+        assert!(!numbers.is_lent() && numbers.capacity() == 0 && !numbers.becomes_vec::<u32>());
+        let own = numbers.clone();
+        numbers.bytes_mut().fill(0);
+        drop(truths);
+        assert_eq!((Arc::strong_count(&words), own.words()), (1, &words[1..]));
     }
 
     #[test]

@@ -14,7 +14,9 @@ pub(crate) mod janitor;
 pub(crate) mod memory;
 mod patch;
 pub(crate) mod threads;
+mod words;
 
 pub(crate) use arranged::ArrangedCopy;
 pub(crate) use host::{Allocator, HostBuffer};
 pub(crate) use patch::{Patch, SliceWrite};
+pub(crate) use words::Misfit;

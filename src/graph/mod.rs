@@ -5,10 +5,12 @@ mod cut;
 mod dot;
 mod hash;
 mod part;
+mod rows;
 
 pub(crate) use cut::{Network, Vertex};
 pub(crate) use hash::Fingerprint;
 pub(crate) use part::{GraphPart, PartUpload};
+pub(crate) use rows::{RowAxis, RowReduction, RowTrace, Traces};
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 
@@ -67,7 +69,7 @@ impl Graph {
 
     /// True if some kernel of the user's own has no function for the CPU.
     pub fn needs_gpu(&self) -> bool {
-        let needs = |op: &Op| matches!(op, Op::Own(kernel) if kernel.function.is_none());
+        let needs = |op: &Op| matches!(op, Op::Custom(kernel) if kernel.function.is_none());
         self.iter().any(|(_, node)| needs(&node.op))
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
         | Op::Full(_)
         | Op::Arange { .. }
         | Op::Random(_)
-        | Op::Own(_) => {
+        | Op::Custom(_) => {
             return Err(MistakeKind::Internal("sources state their type"));
         }
         Op::Elementwise(op, _) => elementwise(*op, inputs)?,

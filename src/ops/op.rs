@@ -6,9 +6,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::attention::Scores;
+use super::custom_kernel::CustomKernel;
 use super::elementwise::Elementwise;
 use super::matmul::Precision;
-use super::own::OwnKernel;
 use super::random::Random;
 use super::reduce::Reduction;
 use super::row::Normalization;
@@ -76,7 +76,7 @@ pub(crate) enum Op {
         axis: usize,
     },
     /// A kernel of the user's own.
-    Own(Arc<OwnKernel>),
+    Custom(Arc<CustomKernel>),
     /// Inputs: table, indices. The shape of the indices in place of the table's axis; `name` is the method that the
     /// user called.
     Gather {
@@ -127,7 +127,7 @@ impl Op {
             Self::Gather { name, .. } | Self::TakeAlong { name, .. } => name,
             Self::InRange { name, .. } => name,
             Self::SearchSorted { .. } => "searchsorted",
-            Self::Own(_) => "wgsl",
+            Self::Custom(_) => "wgsl",
         }
     }
 
@@ -143,7 +143,7 @@ impl Op {
     /// True if the type of the result is given, not inferred from operands.
     pub fn states_its_type(&self) -> bool {
         let made = matches!(self, Self::Full(_) | Self::Arange { .. } | Self::Random(_));
-        made || self.is_source() || matches!(self, Self::Invalid | Self::Own(_))
+        made || self.is_source() || matches!(self, Self::Invalid | Self::Custom(_))
     }
 
     /// True if the values come from outside the graph.

@@ -14,20 +14,20 @@ use crate::ops::Tolerance;
 pub(super) const TOLERANCE: Tolerance = Tolerance { ulp: 256.0, abs: 2e-5 };
 
 /// Grows a batch by random operations on its values.
-struct Grower<'a> {
-    batch: &'a GpuCommandBatch,
-    rng: Rng,
+pub(super) struct Grower<'a> {
+    pub batch: &'a GpuCommandBatch,
+    pub rng: Rng,
     /// True if some operations have elements of `f16`.
-    half: bool,
-    values: Vec<Tensor<'a, f32>>,
+    pub half: bool,
+    pub values: Vec<Tensor<'a, f32>>,
 }
 
 impl<'a> Grower<'a> {
-    fn dims(&self, x: Tensor<'a, f32>) -> Vec<usize> {
+    pub fn dims(&self, x: Tensor<'a, f32>) -> Vec<usize> {
         self.batch.shape(x).expect("no mistakes are made").dims().to_vec()
     }
 
-    fn upload(&mut self) {
+    pub fn upload(&mut self) {
         let rank = 1 + self.rng.below(3);
         let dims: Vec<usize> = (0..rank).map(|_| *self.rng.pick(&[1, 2, 3, 4, 6, 17])).collect();
         let data: Vec<f32> = values(&mut self.rng, dims.iter().product(), (-2.0, 2.0));
@@ -36,9 +36,8 @@ impl<'a> Grower<'a> {
     }
 
     /// One more operation on a recent value.
-    fn step(&mut self) {
-        let recent = self.values.len().saturating_sub(4);
-        let x = self.values[recent + self.rng.below(self.values.len() - recent)];
+    pub fn step(&mut self) {
+        let x = self.recent();
         let y = match self.rng.below(10) {
             0..=2 if self.half => self.of_half(x),
             0..=2 => self.unary(x),
@@ -49,6 +48,12 @@ impl<'a> Grower<'a> {
             _ => self.movement(x),
         };
         self.values.push(y);
+    }
+
+    /// One of the last values.
+    pub fn recent(&mut self) -> Tensor<'a, f32> {
+        let recent = self.values.len().saturating_sub(4);
+        self.values[recent + self.rng.below(self.values.len() - recent)]
     }
 
     /// Operations on `f16` between casts.
@@ -90,6 +95,9 @@ impl<'a> Grower<'a> {
             shape.broadcast(&other).is_some_and(|both| both.elements() <= 5000)
         };
         let others: Vec<Tensor<'a, f32>> = self.values.iter().filter(fits).copied().collect();
+        if others.is_empty() {
+            return x;
+        }
         let y = *self.rng.pick(&others);
         let both = match self.rng.below(4) {
             0 => self.batch.add(x, y),

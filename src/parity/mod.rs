@@ -4,6 +4,7 @@ mod compare;
 mod graphs;
 mod interpret;
 mod ops;
+mod rows;
 mod sample;
 #[cfg(feature = "gpu")]
 mod sides;

@@ -33,8 +33,8 @@ pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetc
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
 pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{
-    AttentionForm, AttentionLayout, AttentionSchedule, Bordered, CollapsedAxes, CustomForm, Form,
-    Joined, MapForm, MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout,
+    AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, Joined,
+    MapForm, MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout,
     ReduceSchedule, RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile,
     UnitTile,
 };
@@ -47,7 +47,7 @@ pub use explain::Explanation;
 pub(crate) use place::place;
 pub(crate) use step::Step;
 #[cfg(test)]
-pub(crate) use step::{Cost, Scratch};
-pub(crate) use step_parts::{OperandSource, Space, StepOperand, StepOutput};
+pub(crate) use step::{Cost, Scratch, StepOp};
+pub(crate) use step_parts::{Border, OperandSource, Space, StepOperand, StepOutput};
 pub(crate) use target::Target;
 pub(crate) use value::{Home, Value, ValueId};

@@ -28,18 +28,27 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     verify::ir("prune", &ir)?;
     let ir = passes::scale::scale(ir, target);
     verify::ir("scale", &ir)?;
-    let ir = passes::simplify::simplify(ir, buffers - 1).with_copies_to_keep().with_pairs_joined();
+    let ir = passes::simplify::simplify(ir, buffers - 1);
     verify::ir("simplify", &ir)?;
+    let ir = passes::kept_copies::copy_kept(ir);
+    verify::ir("kept copies", &ir)?;
+    let ir = passes::sort_pairs::join_pairs(ir);
+    verify::ir("sort pairs", &ir)?;
     let views = Views::resolve(&ir);
     let rates = target.profile.side(target.backend).rates();
     let sites = Sites::of(&ir);
     let fusion = passes::fuse::fuse(&ir, &views, &sites, buffers, &rates, target.backend);
     verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
 
-    let mut storage = ValueHomes::new(&ir, &views, &sites, target);
-    let steps = storage.steps(&fusion)?;
-    let (downloads, keeps) = (storage.downloads, storage.keeps);
-    let values = storage.values;
+    let homes = ValueHomes::assign(&ir, &views, &fusion, target.backend)?;
+    let mut steps = Vec::with_capacity(fusion.groups.len());
+    for group in &fusion.groups {
+        let mut step = passes::emit::step(&ir, &views, &sites, &fusion, group, &homes.of)?;
+        step.tune(&homes.values, target);
+        passes::predict::predict(&mut step, &homes.values, target);
+        steps.push(step);
+    }
+    let ValueHomes { values, downloads, keeps, .. } = homes;
     passes::limits::check(&steps, &values, target)?;
     verify::steps(&steps, &values, target)?;
 

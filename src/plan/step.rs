@@ -3,19 +3,21 @@
 use smallvec::SmallVec;
 
 use super::forms::Form;
-use super::step_parts::{Lookup, OperandSource, StepOperand, StepOutput, StepParts};
+use super::step_parts::{Border, Lookup, OperandSource, StepContext, StepOperand, StepOutput};
 use super::target::Target;
 use super::value::Value;
 use super::value::ValueId;
 use crate::base::dtype::Scalar;
 use crate::base::place::Place;
+use crate::cost::Backend;
 use crate::expr::Expr;
+use crate::graph::NodeId;
 
 /// One kernel: a form, with expressions in its holes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     /// The operations that it computes, in the order recorded.
-    pub ops: Vec<&'static str>,
+    pub ops: Vec<StepOp>,
     /// The place at which the last of them was recorded.
     pub place: Place,
     pub form: Form,
@@ -27,6 +29,8 @@ pub(crate) struct Step {
     pub scalars: Vec<Scalar>,
     /// The look-ups among the expressions.
     pub lookups: Vec<Lookup>,
+    /// The borders among the expressions.
+    pub borders: Vec<Border>,
     /// At least one; all are written for every element of the form's result.
     pub outputs: SmallVec<[StepOutput; 1]>,
     /// Memory of 32-bit words that only this step uses, for partial results.
@@ -37,7 +41,7 @@ pub(crate) struct Step {
 impl Step {
     /// The step's name in errors, in `explain` and in GPU debuggers: `matmul+add+relu`.
     pub fn label(&self) -> String {
-        self.ops.join("+")
+        self.ops.iter().map(|op| op.name).collect::<Vec<_>>().join("+")
     }
 
     /// The distinct values that the step reads, in order of first use.
@@ -59,17 +63,21 @@ impl Step {
     }
 
     /// The contents of the step around its form; `values` are those of its plan.
-    pub fn parts<'a>(&'a self, values: &'a [Value]) -> StepParts<'a> {
-        let Self { expr, operands, scalars, outputs, lookups, .. } = self;
-        StepParts { expr, operands, scalars, outputs, lookups, values }
+    pub fn context<'a>(&'a self, values: &'a [Value]) -> StepContext<'a> {
+        let Self { expr, operands, scalars, outputs, lookups, borders, .. } = self;
+        StepContext { expr, operands, scalars, outputs, lookups, borders, values }
     }
 
-    /// Chooses the schedule of the form on a GPU, and asks for the memory of partial results.
+    /// Lets the form find what its expressions are. On a GPU it also chooses its schedule, and asks for the memory of
+    /// partial results.
     pub fn tune(&mut self, values: &[Value], target: &Target) {
-        let Self { form, expr, operands, scalars, outputs, lookups, .. } = self;
-        let parts = StepParts { expr, operands, scalars, outputs, lookups, values };
-        form.kernel_mut().schedule(&parts, target);
-        self.scratch = Scratch::of(form, &parts);
+        let Self { form, expr, operands, scalars, outputs, lookups, borders, .. } = self;
+        let context = StepContext { expr, operands, scalars, outputs, lookups, borders, values };
+        form.kernel_mut().analyse(&context);
+        if target.backend == Backend::Gpu {
+            form.kernel_mut().tune(&context, target);
+            self.scratch = Scratch::of(form, &context);
+        }
     }
 
     /// The number of GPU dispatches that the step takes.
@@ -88,6 +96,14 @@ impl Step {
     }
 }
 
+/// An operation of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StepOp {
+    /// The recorded operation that it is, or is a part of.
+    pub node: NodeId,
+    pub name: &'static str,
+}
+
 /// Partial results of a form in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scratch {
@@ -98,8 +114,8 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// The scratch memory of a form with its schedule, in the first slot.
-    pub fn of(form: &Form, parts: &StepParts<'_>) -> Option<Self> {
-        let words = form.kernel().scratch_words(parts) as u64;
+    pub fn of(form: &Form, context: &StepContext<'_>) -> Option<Self> {
+        let words = form.kernel().scratch_words(context) as u64;
         (words > 0).then_some(Self { words, slot: 0 })
     }
 }

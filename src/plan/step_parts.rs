@@ -1,4 +1,6 @@
-//! The parts of a step: operands, outputs and look-ups.
+//! The parts of a step: operands, outputs, look-ups and borders.
+
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -96,19 +98,40 @@ pub(crate) struct Lookup {
     pub size: usize,
 }
 
+/// An element inside of a border of one number: the fact that a pad recorded, beside the expression that computes it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Border {
+    /// The expression of the value with its border.
+    pub padded: Ref,
+    /// The element inside of the border.
+    pub element: Ref,
+    /// The number around it, by position among the scalars.
+    pub number: usize,
+    /// The coordinates inside of the border: the operands that count them, and their ranges.
+    pub inside: SmallVec<[(usize, Range<i64>); 2]>,
+}
+
+impl Border {
+    /// The border of the expression `padded`, if it has one.
+    pub fn of(borders: &[Self], padded: Ref) -> Option<&Self> {
+        borders.iter().find(|border| border.padded == padded)
+    }
+}
+
 /// The contents of a step around its form, as the form's methods see them.
 #[derive(Clone, Copy)]
-pub(crate) struct StepParts<'a> {
+pub(crate) struct StepContext<'a> {
     pub expr: &'a Expr,
     pub operands: &'a [StepOperand],
     pub scalars: &'a [Scalar],
     pub outputs: &'a [StepOutput],
     pub lookups: &'a [Lookup],
+    pub borders: &'a [Border],
     /// The values that operands and outputs refer to.
     pub values: &'a [Value],
 }
 
-impl StepParts<'_> {
+impl StepContext<'_> {
     /// The roots of all outputs.
     pub fn roots(&self) -> SmallVec<[Ref; 2]> {
         self.outputs.iter().map(|output| output.root).collect()

@@ -2,9 +2,9 @@
 
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{MAX_RANK, Move, Range, Shape, Window};
-use crate::exec::gpu::check_own;
+use crate::exec::gpu::check_custom;
 use crate::graph::{Graph, Node};
-use crate::ops::{Distribution, MOST_BINDINGS, Op, OwnKernel, Precision, Type, infer};
+use crate::ops::{CustomKernel, Distribution, MOST_BINDINGS, Op, Precision, Type, infer};
 
 /// Counts of the crate's kernels have 31 bits.
 const MOST: usize = i32::MAX as usize;
@@ -19,8 +19,8 @@ pub(super) fn check(graph: &Graph, node: &Node) -> Result<(), String> {
     if let Some(what) = misfit(&node.op, &inputs, &node.ty) {
         return Err(format!("has {what} that does not fit"));
     }
-    if let Op::Own(kernel) = &node.op {
-        check_own(kernel, &inputs, &node.ty).map_err(|what| format!("cannot be: {what}"))?;
+    if let Op::Custom(kernel) = &node.op {
+        check_custom(kernel, &inputs, &node.ty).map_err(|what| format!("cannot be: {what}"))?;
     }
     if node.op.states_its_type() {
         return Ok(());
@@ -56,7 +56,7 @@ fn arity(op: &Op) -> (usize, usize) {
         }
         Op::Attention(_) => (3, 4),
         Op::Concat { .. } => (1, usize::MAX),
-        Op::Own(_) => (0, MOST_BINDINGS - 1),
+        Op::Custom(_) => (0, MOST_BINDINGS - 1),
     }
 }
 
@@ -118,7 +118,7 @@ fn misfit(op: &Op, inputs: &[&Type], ty: &Type) -> Option<&'static str> {
             let fits = before.len() == rank && after.len() == rank && value.dtype() == dtype;
             says(!fits, "a border")
         }
-        Op::Own(kernel) => says(!fits_own(kernel, inputs, ty), "a kernel"),
+        Op::Custom(kernel) => says(!fits_custom(kernel, inputs, ty), "a kernel"),
         Op::Gather { axis, .. } | Op::TakeAlong { axis, .. } => off(*axis),
         Op::InRange { axis, size, ignored, .. } => {
             let other = ignored.is_some_and(|ignored| ignored.dtype() != dtype);
@@ -128,7 +128,7 @@ fn misfit(op: &Op, inputs: &[&Type], ty: &Type) -> Option<&'static str> {
     }
 }
 
-fn fits_own(kernel: &OwnKernel, inputs: &[&Type], ty: &Type) -> bool {
+fn fits_custom(kernel: &CustomKernel, inputs: &[&Type], ty: &Type) -> bool {
     let takes = |ty: &&Type| !matches!(ty.dtype, DType::F16 | DType::Bool);
     kernel.function.is_none() && inputs.iter().chain([&ty]).all(takes)
 }

@@ -111,12 +111,12 @@ fn described(
         tensors
             .extend(form.tensor.as_ref().map(|tensor| value(tensor, &ty, &place_of(&form.place))));
     }
-    let is_own = |op: &Op| matches!(op, Op::Own(_));
+    let is_custom = |op: &Op| matches!(op, Op::Custom(_));
     Ok(ProgramInfo {
         written_by: document.onetrip.clone(),
         fingerprint: u128::from_str_radix(&document.fingerprint, 16).unwrap_or_default(),
         operations: graph.len(),
-        own_kernels: graph.iter().filter(|(_, node)| is_own(&node.op)).count(),
+        own_kernels: graph.iter().filter(|(_, node)| is_custom(&node.op)).count(),
         inputs,
         outputs: graph.outputs().into_iter().map(of).collect(),
         kept: graph.keeps.iter().map(|&id| of(id)).collect(),

@@ -19,7 +19,11 @@ use crate::residents::{Handle, Keep, SliceUpdate, Storage};
 /// Programs from files.
 impl Program {
     /// Loads the program that was [saved](Self::save) at `path`, and plans it for `device`. Its inputs and outputs are
-    /// found by their names. Residents and state have the values of the file, in memory of their own.
+    /// found by their names. Residents and state have the values of the file; [`resident`](Self::resident) finds them by
+    /// name.
+    ///
+    /// The file is read once. On a device without a GPU, weights stay in the memory that it was read to, and are not
+    /// copied.
     ///
     /// A file is checked as data of a stranger: a damaged or hostile one is an error. Kernels of its own in WGSL are
     /// refused: [`load_with`](Self::load_with) can allow them.
@@ -58,8 +62,9 @@ impl Program {
         Self::load_with(device, &file, LoadOptions::default()).await
     }
 
-    /// As [`load`](Self::load), from a file that is open, with options. Each weight of a [mapped](Weights::map) file is
-    /// copied once, from the page cache to where runs read it.
+    /// As [`load`](Self::load), from a file that is open, with options. On a device without a GPU each weight is read
+    /// where it lies in the file's memory, which the program holds: of a [mapped](Weights::map) file nothing is copied,
+    /// and processes share its pages. With a GPU each weight is copied once, from the file's memory.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -137,7 +142,7 @@ impl Loader<'_> {
 
     fn check_kernels(&self, document: &Document) -> Result<()> {
         let mut nodes = document.nodes.iter();
-        match nodes.find(|node| matches!(node.op, Op::Own(_))) {
+        match nodes.find(|node| matches!(node.op, Op::Custom(_))) {
             Some(node) if !self.options.wgsl => Err(unreadable(
                 self.file,
                 format!(
@@ -163,7 +168,7 @@ impl Loader<'_> {
             let buffer = tensor.as_ref().map(|tensor| {
                 let file = self.holder(tensor);
                 let of = Origin::unnamed(node.name, node.place.clone());
-                file.copy(tensor, &node.ty, &of).map(Arc::new)
+                file.data(self.device, tensor, &node.ty, &of).map(Arc::new)
             });
             data.push(buffer.transpose()?);
         }

@@ -8,7 +8,7 @@ use super::wire::as_form;
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Move, Range, Shape, Window};
 use crate::ops::{
-    Elementwise, Normalization, Op, OwnKernel, Precision, Random, Reduction, Scan, Scores,
+    CustomKernel, Elementwise, Normalization, Op, Precision, Random, Reduction, Scan, Scores,
     SearchSide, Sort, Sorted,
 };
 
@@ -82,7 +82,7 @@ pub(super) enum OpForm {
         axis: usize,
     },
     #[serde(rename = "wgsl")]
-    Own(#[serde(with = "as_form")] Arc<OwnKernel>),
+    Custom(#[serde(with = "as_form")] Arc<CustomKernel>),
     Gather {
         #[serde(with = "as_form")]
         name: Method,

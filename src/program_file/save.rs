@@ -10,9 +10,9 @@ use safetensors::tensor::{Dtype, View};
 use super::document::{Document, KeepForm, ResidentForm, SliceForm, VERSION, positions};
 use super::wire::Wire;
 use super::{SaveOptions, TEXT};
+use crate::base::disk::whole_file::write_whole;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
-use crate::base::whole_file::write_whole;
 use crate::batch::{GpuCommandBatch, Program};
 use crate::error::{DataError, DeviceError, Result};
 use crate::exec::HostBuffer;
@@ -130,7 +130,7 @@ struct FileWriter<'a> {
 
 impl<'a> FileWriter<'a> {
     fn new(recorded: &'a Recorded, options: SaveOptions) -> Result<Self> {
-        let holds = |op: &Op| matches!(op, Op::Own(kernel) if kernel.function.is_some());
+        let holds = |op: &Op| matches!(op, Op::Custom(kernel) if kernel.function.is_some());
         if let Some((id, _)) = recorded.graph.iter().find(|(_, node)| holds(&node.op)) {
             return Err(DataError::Function(recorded.origin(id)).into());
         }

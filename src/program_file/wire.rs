@@ -11,8 +11,8 @@ use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Range, Shape, Window};
 use crate::methods::registry;
 use crate::ops::{
-    Distribution, ELEMENTWISE, Elementwise, Normalization, OwnKernel, Precision, Random, Reduction,
-    RowKind, Scan, Scores, SearchSide, Sort, SortOrder, Sorted,
+    CustomKernel, Distribution, ELEMENTWISE, Elementwise, Normalization, Precision, Random,
+    Reduction, RowKind, Scan, Scores, SearchSide, Sort, SortOrder, Sorted,
 };
 
 /// A parameter with its form in files.
@@ -143,8 +143,8 @@ listed! {
         |(scale, causal): (<Scalar as Wire>::Form, Option<i64>)| Self { scale: Scalar::of(scale)?, causal };
     Sort: |x| (x.axis, x.order.form(), x.top),
         |(axis, order, top): (usize, String, Option<usize>)| Self { axis, order: SortOrder::of(order)?, top };
-    Arc<OwnKernel>: |x| (x.source.to_string(), x.entry.to_string(), x.groups),
-        |(source, entry, groups): (String, String, [u32; 3])| Self::new(OwnKernel {
+    Arc<CustomKernel>: |x| (x.source.to_string(), x.entry.to_string(), x.groups),
+        |(source, entry, groups): (String, String, [u32; 3])| Self::new(CustomKernel {
             source: source.into(), entry: entry.into(), groups, function: None
         });
     Normalization: |x| (x.kind().form(), x.epsilon().map(Scalar::value)),

@@ -36,6 +36,18 @@ impl Names {
         self.0.iter().filter(|&(_, &named)| named == node).map(|(name, _)| name).min()
     }
 
+    /// The name of each value that has one: of several the first in order.
+    pub fn by_node(&self) -> HashMap<NodeId, Arc<str>> {
+        let mut names: HashMap<NodeId, Arc<str>> = HashMap::new();
+        for (name, &node) in &self.0 {
+            let first = names.entry(node).or_insert_with(|| Arc::clone(name));
+            if name < first {
+                *first = Arc::clone(name);
+            }
+        }
+        names
+    }
+
     /// The name of a value of `graph` in messages.
     pub fn origin(&self, graph: &Graph, node: NodeId) -> Origin {
         Origin {

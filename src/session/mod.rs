@@ -5,17 +5,18 @@
 //! [`PieceRun`](piece_run::PieceRun) where all is on one side, several if the graph is split.
 
 mod fault;
+mod host_or_gpu_result;
 mod piece_run;
+mod plans;
 mod repeat;
-mod result;
 mod results;
 mod run_loop;
 mod single_run;
 mod state;
 mod stats;
 
+pub(crate) use host_or_gpu_result::{HostOrGpuResult, STRIDE};
 pub(crate) use repeat::{recover_for_repeat, repeated};
-pub(crate) use result::{HostOrGpuResult, STRIDE, yield_now};
 pub(crate) use results::{RunDone, RunResults};
 pub(crate) use run_loop::LastPlan;
 pub use stats::RunStats;

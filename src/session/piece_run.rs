@@ -9,12 +9,13 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::results::PieceDone;
-use super::{RunResults, RunStats, yield_now};
+use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
+use crate::base::future::yield_now;
 use crate::base::process::is_forked_child;
 use crate::base::trace::{Timeline, stage};
 use crate::cost::Backend;
-use crate::device::{CompiledPlan, Device};
+use crate::device::{Device, PreparedPlan};
 use crate::error::{DeviceError, Result};
 use crate::exec::budget::Permit;
 use crate::exec::gpu;
@@ -26,7 +27,7 @@ use crate::residents::{Handle, Storage, all_on_device, all_on_host};
 
 pub(super) struct PieceRun<'a> {
     pub device: &'a Device,
-    pub piece: &'a CompiledPlan,
+    pub piece: &'a PreparedPlan,
     /// The data of the piece's uploads, by position.
     pub uploads: Cow<'a, [Arc<HostBuffer>]>,
     pub functions: &'a [CpuFunction],

@@ -4,9 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
-use super::repeat::{recover_for_repeat, repeated};
+use super::repeat::recover_for_repeat;
 use super::single_run::SingleRun;
 use super::state::{Chosen, RunState};
 use super::stats::report;
@@ -15,14 +13,13 @@ use crate::base::clock::{Stopwatch, nanoseconds};
 use crate::base::process::Section;
 use crate::base::sync::Mutex;
 use crate::base::trace::{OFF, Timeline, event, stage};
-use crate::cost::{Placement, Residence, Route, RunOutcome};
-use crate::device::{Counter, PlanChoice, PlanRequest, Prepared};
+use crate::cost::RunOutcome;
+use crate::device::{Counter, PlanChoice};
 use crate::error::{DeviceError, Error, Result, RunError};
-use crate::exec::budget::{Permit, TooMuch};
+use crate::exec::budget::Permit;
 use crate::exec::{HostBuffer, deadline};
-use crate::plan::Explanation;
 use crate::record::{Recorded, Uploads};
-use crate::residents::{Handle, Keep, KeptValues, UpdateOrder, commit, locations};
+use crate::residents::{Handle, KeptValues, UpdateOrder, commit};
 
 /// Collects the data of all uploads, by position, when a run has room for it.
 pub(crate) type Collect<'a> = dyn FnMut() -> Result<Uploads> + Send + 'a;
@@ -32,11 +29,11 @@ pub(crate) type Collect<'a> = dyn FnMut() -> Result<Uploads> + Send + 'a;
 pub(crate) struct LastPlan(Mutex<Option<PlanChoice>>);
 
 impl LastPlan {
-    fn get(&self) -> Option<PlanChoice> {
+    pub(super) fn get(&self) -> Option<PlanChoice> {
         self.0.lock().clone()
     }
 
-    fn set(&self, choice: &PlanChoice) {
+    pub(super) fn set(&self, choice: &PlanChoice) {
         *self.0.lock() = Some(choice.clone());
     }
 }
@@ -44,10 +41,10 @@ impl LastPlan {
 /// The runs of one record, by a batch or by a program.
 #[derive(Clone, Copy)]
 pub(crate) struct RunLoop<'a> {
-    recorded: &'a Recorded,
-    plan: &'a LastPlan,
+    pub(super) recorded: &'a Recorded,
+    pub(super) plan: &'a LastPlan,
     /// The page on which the times of the run are noted.
-    timeline: &'a Timeline,
+    pub(super) timeline: &'a Timeline,
     /// The time that a run is given.
     pub limit: Option<Duration>,
 }
@@ -68,112 +65,11 @@ impl Recorded {
     }
 }
 
-/// The choice of a plan.
-impl RunLoop<'_> {
-    /// The planning request, given the residents' locations.
-    pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
-        let Recorded { graph, residents: bound, keeps, placement, .. } = self.recorded;
-        let is_bound = |keep: &Keep| bound.iter().any(|bound| bound.is_same(&keep.handle));
-        let is_stateful = keeps.iter().any(is_bound);
-        PlanRequest { graph, placement: *placement, residents, is_stateful }
-    }
-
-    /// The choice for data where it lies now: that of the last run, one that the device made before, or a new one.
-    pub fn choice(&self, stats: &mut RunStats) -> Result<PlanChoice> {
-        let Recorded { device, placement, .. } = self.recorded;
-        let residents = self.locations()?;
-        let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);
-        let bound = if is_named { &[] } else { &residents[..] };
-        if let Some(choice) = self.plan.get().filter(|choice| choice.fits(device, bound)) {
-            return Ok(choice);
-        }
-        let choice = self.planned(stats, || device.prepare(&self.wanted(&residents)))?;
-        self.plan.set(&choice);
-        Ok(choice)
-    }
-
-    fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
-        let residents = self.locations()?;
-        self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))
-    }
-
-    fn locations(&self) -> Result<SmallVec<[Residence; 8]>> {
-        locations(&self.recorded.graph, &self.recorded.residents)
-    }
-
-    /// Calls `plan`, and records in `stats` whether the plan came from the cache or how long planning took.
-    fn planned<R>(
-        &self,
-        stats: &mut RunStats,
-        plan: impl FnOnce() -> Result<(R, bool)>,
-    ) -> Result<R> {
-        let planning = Stopwatch::started();
-        let stage = stage!(self.timeline, "choose", operations = self.recorded.graph.len());
-        let (planned, known) = stage.of(plan)?;
-        if known {
-            stats.plan_hits = 1;
-        } else {
-            stats.plan_time += planning.total();
-        }
-        Ok(planned)
-    }
-
-    /// Plans the graph and compiles its kernels, for each route that runs may take.
-    ///
-    /// # Errors
-    /// [`RunError::OverBudget`] where no run will ever have room.
-    pub async fn compile(&self) -> Result<()> {
-        repeated!(&self.recorded.device, self.compile_once())
-    }
-
-    async fn compile_once(&self) -> Result<()> {
-        let _section = section()?;
-        let (device, mut stats) = (&self.recorded.device, RunStats::default());
-        let choice = self.choice(&mut stats)?;
-        self.check_budget(&choice.prepared)?;
-        choice.prepared.compile(device).await?;
-        for &route in choice.untried() {
-            // Other errors of a route than a loss end its trial later, when a run tries the route.
-            let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
-            if let Err(error) = prepared.compile(device).await
-                && error.is_loss()
-            {
-                return Err(error.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that
-    /// was recorded at other places.
-    pub fn explanation(&self) -> Result<Explanation> {
-        let _section = section()?;
-        let device = &self.recorded.device;
-        let (residents, targets) = (self.locations()?, device.targets());
-        let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;
-        let sides: Vec<_> = device.sides(&targets).collect();
-        Ok(Explanation::new(&placed, sides, chooser, &residents))
-    }
-
-    fn check_budget(&self, prepared: &Prepared) -> Result<()> {
-        match self.recorded.device.budget().room() {
-            Some(budget) if budget < prepared.bytes => {
-                Err(self.over_budget(TooMuch { needs: prepared.bytes, budget }))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn over_budget(&self, TooMuch { needs, budget }: TooMuch) -> Error {
-        RunError::OverBudget { of: self.recorded.first_result(), needs, budget }.into()
-    }
-}
-
 /// The time in which a run takes the locks of its device.
 ///
 /// # Errors
 /// [`DeviceError::Forked`] in a child whose locks may be held by threads that it does not have.
-fn section() -> Result<Section, DeviceError> {
+pub(super) fn section() -> Result<Section, DeviceError> {
     Section::begin().ok_or(DeviceError::Forked)
 }
 

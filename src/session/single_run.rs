@@ -1,10 +1,7 @@
 //! One attempt at a run, by one plan. A graph that is split has parts on the host's cores and one on the GPU, in one trip.
 
 use std::borrow::Cow;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::fault::fault;
@@ -12,13 +9,14 @@ use super::piece_run::PieceRun;
 use super::results::{PieceDone, SplitResults};
 use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
+use crate::base::future::both;
 use crate::base::trace::Timeline;
-use crate::device::{CompiledPieces, CompiledSplit, Prepared};
+use crate::device::{Prepared, PreparedPlan};
 use crate::error::{DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::graph::NodeId;
-use crate::plan::{PartValue, Phase, Supply};
+use crate::plan::{PartValue, Phase, Planned, Split, Supply};
 use crate::record::Recorded;
 use crate::residents::KeptValues;
 
@@ -44,7 +42,7 @@ impl SingleRun<'_> {
         let predicted = Duration::try_from_secs_f64(prepared.seconds);
         stats.predicted_time = predicted.unwrap_or(Duration::MAX);
         let done = match &prepared.pieces {
-            CompiledPieces::Whole(piece) => {
+            Planned::Whole(piece) => {
                 let run = PieceRun {
                     device: &recorded.device,
                     piece,
@@ -57,7 +55,7 @@ impl SingleRun<'_> {
                 };
                 run.run_piece(stats).await?
             }
-            CompiledPieces::Split(split) => Box::pin(self.run_split(split, stats)).await?,
+            Planned::Split(split) => Box::pin(self.run_split(split, stats)).await?,
         };
         if let Some((node, at)) = done.failed {
             return Err(fault(recorded, uploads, node, at).into());
@@ -66,7 +64,11 @@ impl SingleRun<'_> {
     }
 
     /// Runs all parts, those that do not wait for each other at the same time.
-    async fn run_split(&self, split: &CompiledSplit, stats: &mut RunStats) -> Result<PieceDone> {
+    async fn run_split(
+        &self,
+        split: &Split<PreparedPlan>,
+        stats: &mut RunStats,
+    ) -> Result<PieceDone> {
         let running = Stopwatch::started();
         // A run that fails counts nothing.
         let mut counts = stats.clone();
@@ -105,7 +107,7 @@ impl SingleRun<'_> {
 
     async fn piece<'a>(
         &'a self,
-        split: &'a CompiledSplit,
+        split: &'a Split<PreparedPlan>,
         at: usize,
         finished: &Finished,
     ) -> Result<PieceRun<'a>> {
@@ -125,20 +127,20 @@ impl SingleRun<'_> {
             own.residents.iter().map(|&at| self.recorded.residents[at as usize].clone());
         Ok(PieceRun {
             device: &self.recorded.device,
-            piece: &own.piece,
+            piece: &own.plan,
             uploads: Cow::Owned(uploads),
             functions: &self.recorded.functions,
             residents: Cow::Owned(residents.collect()),
             permit: &self.permit,
             timeline: self
                 .timeline
-                .after_steps(before.map(|part| part.piece.plan.steps.len()).sum()),
+                .after_steps(before.map(|part| part.plan.plan.steps.len()).sum()),
             is_beside: own.phase == Phase::Beside,
         })
     }
 
     /// The parts as one run of the graph.
-    fn joined(&self, split: &CompiledSplit, finished: Finished) -> Result<PieceDone> {
+    fn joined(&self, split: &Split<PreparedPlan>, finished: Finished) -> Result<PieceDone> {
         let finished: Option<Vec<PieceDone>> = finished.into_iter().collect();
         let finished = finished.ok_or_else(not_run)?;
         let position = |node: NodeId| self.recorded.graph.iter().position(|(id, _)| id == node);
@@ -161,27 +163,4 @@ impl SingleRun<'_> {
 /// The error if a part is started before the part whose result it reads.
 fn not_run() -> DeviceError {
     DeviceError::broken("a part that is read from was not run")
-}
-
-/// Both results, of two futures that are polled in turn.
-async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|context| {
-        if first.is_none()
-            && let Poll::Ready(done) = one.as_mut().poll(context)
-        {
-            first = Some(done);
-        }
-        if second.is_none()
-            && let Poll::Ready(done) = other.as_mut().poll(context)
-        {
-            second = Some(done);
-        }
-        if first.is_none() || second.is_none() {
-            return Poll::Pending;
-        }
-        first.take().zip(second.take()).map_or(Poll::Pending, Poll::Ready)
-    })
-    .await
 }

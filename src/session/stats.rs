@@ -89,6 +89,30 @@ impl RunStats {
     }
 }
 
+impl RunStats {
+    /// Adds the counters of one trip of a run that takes several, one after another.
+    pub(crate) fn add_trip(&mut self, trip: &Self) {
+        let on_gpu = [self.backend, trip.backend].contains(&Some(Backend::Gpu));
+        self.backend = if on_gpu { Some(Backend::Gpu) } else { self.backend.or(trip.backend) };
+        macro_rules! sum {
+            ($($field:ident),*) => { $(self.$field += trip.$field;)* };
+        }
+        sum!(
+            uploads,
+            submits,
+            shared_submits,
+            downloads,
+            dispatches,
+            dispatches_on_cpu,
+            bytes_up,
+            bytes_down
+        );
+        sum!(plan_hits, pipelines_compiled, pipeline_hits, pool_hits, pool_misses, recoveries);
+        sum!(record_time, plan_time, compile_time, wait_time, run_time, predicted_time);
+        self.peak_bytes = self.peak_bytes.max(trip.peak_bytes);
+    }
+}
+
 impl fmt::Display for RunStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.backend {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-use onetrip::{Device, Placement};
+use onetrip::{AdapterKey, Device, Placement};
 
 use crate::common;
 
@@ -58,11 +58,44 @@ async fn an_adapter_that_is_not_there() {
     let name = &device.info().name;
     assert!(answer[start.len()..].contains(name), "{answer} lists {name}");
     assert!(
-        answer.ends_with("Name one of these in `ONETRIP_ADAPTER`, or use `Device::cpu()`"),
+        answer.ends_with(
+            "Name one of these by `adapter` or `ONETRIP_ADAPTER`, or use `Device::cpu()`"
+        ),
         "{answer}"
     );
     let named = opened_with(&[("ONETRIP_ADAPTER", name.to_uppercase().as_str())]);
     assert_eq!(named, format!("{name} gpu=true"));
+}
+
+#[tokio::test]
+async fn each_listed_adapter_is_opened_by_entry_by_name_and_by_bus() {
+    let on = |key: AdapterKey| Device::builder().without_cache().adapter(key);
+    let listed = match Device::gpus().await {
+        Ok(listed) => listed,
+        Err(error) => {
+            assert!(
+                !cfg!(feature = "gpu") && error.to_string().contains("no GPU support"),
+                "{error}"
+            );
+            return;
+        }
+    };
+    for adapter in &listed {
+        let mut keys = vec![AdapterKey::from(adapter), adapter.name().to_uppercase().into()];
+        keys.extend(adapter.pci_bus_id().map(AdapterKey::from));
+        for key in keys {
+            let device = on(key).auto().await.expect("it is there");
+            assert_eq!(device.info().name, adapter.name());
+            assert_eq!(device.info().software, adapter.is_software());
+            assert_eq!(device.eval(|b| b.full(2, 1.0_f32)).await.expect("it runs"), [1.0; 2]);
+        }
+    }
+    let error = on("no such card".into()).auto().await.unwrap_err().to_string();
+    assert!(error.contains("whose name contains \"no such card\"; found: "), "{error}");
+    assert!(listed.iter().all(|adapter| error.contains(adapter.name())), "{error}");
+    let Some(device) = common::gpu().await else { return };
+    let names: Vec<_> = listed.iter().map(onetrip::GpuAdapter::name).collect();
+    assert!(names.contains(&&*device.info().name), "{names:?}");
 }
 
 #[test]

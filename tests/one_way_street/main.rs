@@ -20,6 +20,7 @@ const STREET: &[&[&str]] = &[
     &["ops"],
     &["graph"],
     &["cost"],
+    &["picture"],
     &["plan"],
     &["codegen"],
     &["exec"],
@@ -39,9 +40,9 @@ const LANES: &[(&str, &[&[&str]])] = &[
     (
         "base",
         &[
-            &["backend", "dtype", "shape", "clock", "units", "lru", "whole_file", "sync"],
-            &["disk_cache", "future", "place", "process"],
-            &["trace", "test_device", "disk_writer", "single_flight"],
+            &["backend", "dtype", "shape", "clock", "units", "lru", "sync"],
+            &["future", "place", "process"],
+            &["trace", "test_device", "disk", "single_flight"],
         ],
     ),
     (
@@ -49,6 +50,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
         &[
             &["arranged", "budget", "deadline", "janitor", "threads"],
             &["memory"],
+            &["words"],
             &["host", "patch"],
             &["gpu", "cpu"],
         ],
@@ -67,13 +69,14 @@ const LANES: &[(&str, &[&[&str]])] = &[
     (
         "session",
         &[
-            &["result", "stats", "fault"],
+            &["host_or_gpu_result", "stats", "fault"],
             &["results"],
             &["piece_run"],
             &["single_run"],
             &["state"],
             &["repeat"],
             &["run_loop"],
+            &["plans"],
         ],
     ),
 ];
@@ -119,6 +122,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("rayon", &["exec/threads", "exec/cpu"]),
     ("futures_timer", &["exec/deadline", "exec/gpu"]),
     ("gemm", &["exec/cpu"]),
+    ("bytes", &["exec", "batch"]),
     ("petgraph", &["graph"]),
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),

@@ -15,13 +15,13 @@ use crate::base::dtype::{DType, Element};
 use crate::batch::arrays::ArrayD;
 use crate::batch::{
     BufferId, GpuCommandBatch, Inputs, OutputKey, Outputs, Profile, Program, ReadView, Resident,
-    Tensor,
+    Rows, Tensor,
 };
 #[cfg(feature = "safetensors")]
 use crate::batch::{LoadOptions, SaveOptions, Weights};
 use crate::calibrate::Progress;
 use crate::cost::{DeviceProfile, Placement};
-use crate::device::{Device, DeviceBuilder};
+use crate::device::{Device, DeviceBuilder, GpuAdapter};
 use crate::error::Result;
 
 /// Twins of async methods, one in each row: `wait` for the future of `Type::method`, or `compute`, where the thread that
@@ -63,6 +63,7 @@ macro_rules! twins {
 twins!(Device {
     wait auto: auto_blocking()() -> Self;
     wait gpu: gpu_blocking()() -> Self;
+    wait gpus: gpus_blocking()() -> Vec<GpuAdapter>;
     compute eval: eval_blocking<T: Element>(&self,)
         (record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>) -> Vec<T>;
     wait calibrate: calibrate_blocking(&self,)() -> DeviceProfile;
@@ -112,6 +113,7 @@ twins!(Program {
     #[cfg(feature = "safetensors")]
     wait load_with: load_with_blocking()(device: &Device, file: &Weights, options: LoadOptions)
         -> Self;
+    compute run_rows: run_rows_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
     wait profile: profile_blocking<'a, K>(&self,)
         (inputs: impl Inputs<'a, K>) -> Profile;
 });
@@ -147,6 +149,10 @@ impl Program {
         wait_for_run(self.run_lent(&mut inputs.list(), Some(&lend)))
     }
 }
+
+twins!(Rows {
+    compute run: run_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
+});
 
 twins!(Outputs {
     wait read: read_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> Vec<T>;

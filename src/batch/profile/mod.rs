@@ -1,6 +1,7 @@
 //! The times of one run: kernel by kernel, and summed over kernels alike.
 
 mod chrome;
+mod drawing;
 mod kinds;
 mod table;
 
@@ -11,7 +12,7 @@ use crate::base::shape::Shape;
 use crate::base::trace::{Part, Timeline, What};
 use crate::cost::Backend;
 use crate::device::{Device, Prepared};
-use crate::plan::{Measure, Plan, Step, ValueId};
+use crate::plan::{Explanation, Measure, Plan, Step, ValueId};
 use crate::session::RunStats;
 
 /// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table.
@@ -29,6 +30,9 @@ pub struct Profile {
     pub stages: Vec<StageProfile>,
     /// The counts of the run.
     pub stats: RunStats,
+    /// The plan that ran.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    explanation: Explanation,
 }
 
 /// The time of one kernel.
@@ -85,6 +89,7 @@ impl Profile {
     pub(super) fn new(
         device: &Device,
         prepared: &Prepared,
+        explanation: Explanation,
         stats: &RunStats,
         timeline: &Timeline,
     ) -> Self {
@@ -106,6 +111,7 @@ impl Profile {
             kernels: all,
             stages: parts.iter().filter_map(stage).collect(),
             stats: stats.clone(),
+            explanation,
         }
     }
 

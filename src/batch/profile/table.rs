@@ -14,18 +14,24 @@ const KERNELS: [&str; 9] =
     ["kernel", "form", "shapes", "place", "time", "predicted", "bytes", "rate", "share"];
 const KINDS: [&str; 7] = ["kernels alike", "form", "shapes", "count", "time", "rate", "share"];
 
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Profile {
+    /// The profile in a line.
+    pub(super) fn heading(&self) -> String {
         let time = self.kernel_time().map_or_else(|| "not known".into(), short);
-        writeln!(
-            f,
+        format!(
             "profile on {} ({}): {}, {time} in kernels; run {} (predicted {})",
             self.device,
             self.backend,
             count(self.kernels.len() as u64, "kernel"),
             short(self.stats.run_time),
             short(self.stats.predicted_time),
-        )?;
+        )
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.heading())?;
         let whole: Duration = self.kernels.iter().filter_map(|kernel| kernel.time).sum();
         let rows = self.kernels.iter().map(|kernel| kernel_row(kernel, whole));
         table(f, KERNELS, 4, rows)?;

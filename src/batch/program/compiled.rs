@@ -1,8 +1,9 @@
 //! The program itself: a record with its plan.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::rows::plans::RowPlans;
 use crate::base::future::BoxFuture;
 use crate::device::Device;
 use crate::error::Result;
@@ -44,6 +45,15 @@ pub(super) struct Inner {
     pub recorded: Arc<Recorded>,
     pub order: UpdateOrder,
     pub plan: LastPlan,
+    /// The rows of all inputs, once they were traced.
+    pub rows: OnceLock<Arc<RowPlans<Program>>>,
+}
+
+impl Inner {
+    pub fn new(recorded: Arc<Recorded>) -> Self {
+        let order = recorded.update_order();
+        Self { recorded, order, plan: LastPlan::default(), rows: OnceLock::new() }
+    }
 }
 
 impl Program {
@@ -54,8 +64,7 @@ impl Program {
 
     pub(crate) fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
-            let order = recorded.update_order();
-            let program = Inner { recorded, order, plan: LastPlan::default() };
+            let program = Inner::new(recorded);
             program.recorded.run_loop(&program.plan).compile().await?;
             Ok(Self(Arc::new(program)))
         })

@@ -4,6 +4,7 @@ mod compiled;
 #[cfg(feature = "safetensors")]
 mod file_options;
 mod outputs;
+mod rows;
 mod run_inputs;
 mod signature;
 
@@ -15,6 +16,7 @@ pub use self::compiled::Program;
 #[cfg(feature = "safetensors")]
 pub use self::file_options::{LoadOptions, SaveOptions};
 pub use self::outputs::{OutputKey, Outputs};
+pub use self::rows::{RowResult, Rows};
 use self::run_inputs::Fitting;
 use super::GpuCommandBatch;
 use super::input::{Input, Inputs, Lend};
@@ -33,7 +35,7 @@ impl GpuCommandBatch {
     /// Plans the batch and compiles its kernels, for runs with other data. What is recorded later is not part of the
     /// program.
     ///
-    /// Shapes are those recorded. To serve several batch sizes, compile a program for each, or pad to a few sizes.
+    /// Shapes are those recorded. [`Program::run_rows`] serves any number of rows, where no operation mixes them.
     /// Programs that differ only in the leading dimension share most kernels.
     ///
     /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
@@ -191,7 +193,9 @@ impl Program {
             let timeline = Timeline::begun();
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
             let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline, None))).await?;
-            Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
+            let Outputs { prepared, stats, .. } = &outputs;
+            let explanation = self.0.recorded.run_loop(&self.0.plan).explanation_of(prepared);
+            Ok(Profile::new(self.device(), prepared, explanation, stats, &timeline))
         })
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::compiled::Inner;
-use super::signature::Unknown;
-use crate::base::dtype::DType;
+use crate::base::shape::Shape;
 use crate::batch::ids::Unfilled;
 use crate::batch::input::{Input, Lend};
 use crate::error::{DataError, Error, Result};
+use crate::exec::Misfit;
 use crate::graph::NodeId;
 use crate::record::{Recorded, Uploads};
 
@@ -56,10 +56,12 @@ impl Inner {
     }
 
     /// The error for data that cannot fill the upload `id`.
-    fn unfilled(&self, id: NodeId, why: Unfilled) -> Error {
+    pub(super) fn unfilled(&self, id: NodeId, why: Unfilled) -> Error {
         let of = self.recorded.origin(id);
         match why {
             Unfilled::NoRoom(error) => error.of(&of).into(),
+            Unfilled::Misfit(Misfit::Askew | Misfit::Length) => DataError::Askew(of).into(),
+            Unfilled::Misfit(Misfit::Truth(at)) => DataError::Truth { of, at }.into(),
             Unfilled::Panicked(what) => DataError::Panicked { of, what }.into(),
             Unfilled::Range { at, value } => {
                 let dtype = self.recorded.graph[id].ty.dtype;
@@ -70,31 +72,40 @@ impl Inner {
 
     /// The position of the upload that `input` is for, which it fills, and its node.
     fn matched_upload(&self, input: &Input<'_>) -> Result<(usize, NodeId)> {
-        let id = self.find(input.key).map_err(|unknown| match unknown {
-            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.brand },
-            Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
-        })?;
-        let node = &self.recorded.graph[id];
+        let (position, id) = self.typed_upload(input)?;
+        self.check_size(id, &self.recorded.graph[id].ty.shape, input)?;
+        Ok((position, id))
+    }
+
+    /// As [`matched_upload`](Self::matched_upload), for data of any size.
+    pub(super) fn typed_upload(&self, input: &Input<'_>) -> Result<(usize, NodeId)> {
+        let id = self.input_node(input.key)?;
         let of = || self.recorded.origin(id);
         let position = self.recorded.upload(id)?;
-        let expected = node.ty.dtype;
+        let expected = self.recorded.graph[id].ty.dtype;
         match input.dtype {
-            Some(given) if given != expected => {
-                return Err(DataError::DType { of: of(), expected, given }.into());
-            }
-            None if !matches!(expected, DType::I32 | DType::U32) => {
-                return Err(DataError::NotIds { of: of(), expected }.into());
-            }
-            _ => {}
+            _ if input.fits(expected) => Ok((position, id)),
+            Some(given) => Err(DataError::DType { of: of(), expected, given }.into()),
+            None => Err(DataError::NotIds { of: of(), expected }.into()),
         }
-        let (shape, given) = (node.ty.shape.clone(), input.len());
-        if let Some(given) = input.shape.clone().filter(|given| *given != shape) {
+    }
+
+    /// Fails unless the data fill the upload `id` of this shape.
+    pub(super) fn check_size(&self, id: NodeId, shape: &Shape, input: &Input<'_>) -> Result<()> {
+        let (of, dtype) = (|| self.recorded.origin(id), self.recorded.graph[id].ty.dtype);
+        if let Some(given) = input.shape.clone().filter(|given| given != shape) {
             let (of, given) = (of(), Box::new(given));
-            return Err(DataError::Shape { of, given, expected: shape }.into());
+            return Err(DataError::Shape { of, given, expected: shape.clone() }.into());
         }
+        let expected = shape.elements().saturating_mul(dtype.size());
+        if let Some(given) = input.shared_bytes().filter(|&given| given != expected) {
+            let shape = shape.clone();
+            return Err(DataError::Bytes { of: of(), given, expected, shape }.into());
+        }
+        let given = input.len(dtype);
         if given != shape.elements() {
-            return Err(DataError::Length { of: of(), given, shape }.into());
+            return Err(DataError::Length { of: of(), given, shape: shape.clone() }.into());
         }
-        Ok((position, id))
+        Ok(())
     }
 }

@@ -1,11 +1,15 @@
 //! The inputs and the outputs of a program, with their types, and the values that keys find.
 
 use super::compiled::{Inner, Program};
-use crate::base::dtype::DType;
+use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::batch::input::ValueKey;
+use crate::batch::resident::Resident;
+use crate::error::{DataError, Result};
 use crate::graph::NodeId;
 use crate::ops::Op;
+use crate::record::Recorded;
+use crate::residents::Handle;
 
 impl Program {
     /// The name, element type and shape of each input, in the order of recording. Uploads with a name are among them:
@@ -52,9 +56,61 @@ impl Program {
             (recorded.names.first(id).map(|name| &**name), node.ty.dtype, &node.ty.shape)
         })
     }
+
+    /// The resident behind a name: of a value that the program binds, or of one that its runs keep or update. So the
+    /// state of a loaded program can be read and written.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let device = Device::cpu();
+    /// let batch = GpuCommandBatch::new(&device);
+    /// let count = device.resident(&[0_u32], [])?;
+    /// let next = batch.bind(&count).named("count") + 1;
+    /// batch.update(&count, next);
+    /// batch.outputs(next);
+    /// let program = batch.compile().await?;
+    /// let state = program.resident::<u32>("count")?;
+    /// state.write(&[7]).await?;
+    /// program.run(()).await?;
+    /// assert_eq!(state.read().await?, [8]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`DataError::UnknownResident`] lists those with a name; [`DataError::DType`] if it holds elements of another type.
+    pub fn resident<T: Element>(&self, name: &str) -> Result<Resident<T>> {
+        let recorded = &*self.0.recorded;
+        let Some((id, handle)) =
+            recorded.names.get(name).and_then(|id| Some((id, self.0.held(id)?)))
+        else {
+            let there = recorded.names.of(|node| self.0.held(node).is_some());
+            return Err(DataError::UnknownResident { name: name.to_owned(), there }.into());
+        };
+        let (given, expected) = (T::DTYPE, handle.ty().dtype);
+        if given != expected {
+            let of = recorded.origin(id);
+            return Err(DataError::DType { of, expected, given }.into());
+        }
+        Ok(Resident::of(handle.clone()))
+    }
 }
 
 impl Inner {
+    /// The resident that a value comes from, or that runs leave it in.
+    fn held(&self, id: NodeId) -> Option<&Handle> {
+        let Recorded { graph, residents, keeps, .. } = &*self.recorded;
+        if let Op::Resident(at) = graph[id].op {
+            return residents.get(at as usize);
+        }
+        if let Some(at) = graph.keeps.iter().position(|&kept| kept == id) {
+            return keeps.get(at).map(|keep| &keep.handle);
+        }
+        // The whole value of a resident whose slice is written stands among the updates.
+        let at = graph.updates.iter().position(|&whole| whole == id)?;
+        keeps.iter().filter(|keep| keep.patch.is_some()).nth(at).map(|keep| &keep.handle)
+    }
+
     pub(super) fn find(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
         let name = match key {
             ValueKey::Id(value) => {
@@ -64,6 +120,16 @@ impl Inner {
             ValueKey::Name(name) => name,
         };
         self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
+    }
+
+    /// The node of an input.
+    pub(super) fn input_node(&self, key: ValueKey<'_>) -> Result<NodeId> {
+        let id = self.find(key).map_err(|unknown| match unknown {
+            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.brand },
+            Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
+        })?;
+        self.recorded.upload(id)?;
+        Ok(id)
     }
 
     pub(super) fn input_names(&self) -> Vec<String> {

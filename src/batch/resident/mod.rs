@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::base::dtype::Element;
-use crate::base::future::BoxFuture;
+use crate::base::future::{BoxFuture, yield_now};
 use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::batch::read::{ReadView, check_length};
@@ -18,7 +18,7 @@ use crate::exec::gpu::Parts;
 use crate::exec::{HostBuffer, memory};
 use crate::ops::{Type, check_size};
 use crate::residents::{Handle, Keep, Storage, commit};
-use crate::session::{HostOrGpuResult, STRIDE, repeated, yield_now};
+use crate::session::{HostOrGpuResult, STRIDE, repeated};
 
 /// Bytes up to which data for a device with two sides is kept on both, so that a small graph may run on either. Cores
 /// read that much in less than the time of a round trip to a GPU.
@@ -48,7 +48,7 @@ pub struct Resident<T> {
 }
 
 impl<T: Element> Resident<T> {
-    pub(super) fn of(handle: Handle) -> Self {
+    pub(in crate::batch) fn of(handle: Handle) -> Self {
         Self { handle, element: PhantomData }
     }
 
@@ -174,6 +174,16 @@ impl<T: Element> Resident<T> {
     /// Copies the data to `out`, in row-major order. Costs as
     /// [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes in parts, as in
     /// [`read`](Self::read).
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::Device;
+    /// let resident = Device::cpu().resident(&[1.0_f32, 2.0], [2])?;
+    /// let mut out = [0.0; 2];
+    /// resident.read_into(&mut out).await?;
+    /// assert_eq!(out, [1.0, 2.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`read`](Self::read), and then `out` may hold some of the data;

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use memmap2::Mmap;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Metadata, TensorInfo};
@@ -62,20 +63,6 @@ struct TensorFile {
     start: usize,
 }
 
-enum Bytes {
-    Mapped(Mmap),
-    Owned(Vec<u8>),
-}
-
-impl Bytes {
-    fn get(&self) -> &[u8] {
-        match self {
-            Self::Mapped(map) => map,
-            Self::Owned(bytes) => bytes,
-        }
-    }
-}
-
 impl Weights {
     /// Maps the file at `path` into memory. A tensor goes from the page cache to the device; other tensors are never
     /// read.
@@ -84,14 +71,14 @@ impl Weights {
     /// [`DataError::File`] if the file cannot be opened, or is not of the format.
     ///
     /// # Safety
-    /// Nobody may change or shorten the file while it is mapped, as for every mapped file. [`read`](Self::read) has no
-    /// such condition.
+    /// Nobody may change or shorten the file while it is mapped, as for every mapped file. A program that was
+    /// [loaded](crate::Program::load_with) from it holds the mapping. [`read`](Self::read) has no such condition.
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         // SAFETY: the caller makes sure that the file stays as it is.
         let map = File::open(path).and_then(|file| unsafe { Mmap::map(&file) });
         let map = map.map_err(|error| unreadable(&path.display().to_string(), error))?;
-        Self::new(Bytes::Mapped(map), path.display().to_string())
+        Self::new(Bytes::from_owner(map), path.display().to_string())
     }
 
     /// Reads all tensors of the file at `path`.
@@ -101,7 +88,7 @@ impl Weights {
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let name = path.as_ref().display().to_string();
         let bytes = std::fs::read(path).map_err(|error| unreadable(&name, error))?;
-        Self::new(Bytes::Owned(bytes), name)
+        Self::new(Bytes::from_owner(bytes), name)
     }
 
     /// Takes a file that is in memory.
@@ -109,7 +96,7 @@ impl Weights {
     /// # Errors
     /// [`DataError::File`] if it is not of the format.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
-        Self::new(Bytes::Owned(bytes), "the file in memory".into())
+        Self::new(Bytes::from_owner(bytes), "the file in memory".into())
     }
 
     /// The file's name in messages.
@@ -118,7 +105,7 @@ impl Weights {
     }
 
     fn new(bytes: Bytes, name: String) -> Result<Self> {
-        let read = SafeTensors::read_metadata(bytes.get());
+        let read = SafeTensors::read_metadata(&bytes);
         let not_one =
             |error| unreadable(&name, format_args!("it is not a safetensors file: {error}"));
         let (header, metadata) = read.map_err(not_one)?;
@@ -219,7 +206,7 @@ impl Weights {
         let file = &*self.file;
         let info = self.info(tensor)?;
         let (start, end) = info.data_offsets;
-        let bytes = file.bytes.get().get(file.start + start..file.start + end);
+        let bytes = file.bytes.get(file.start + start..file.start + end);
         let bytes = bytes.ok_or_else(|| unreadable(&file.name, "it ends before its tensors do"))?;
         let from = TensorType::of(info.dtype);
         if let Some(data) = T::in_place(bytes).filter(|_| from.is(T::DTYPE)) {

@@ -1,12 +1,14 @@
 //! The tensors and the text of a program that is a file.
 
-use super::{Weights, unreadable};
+use std::sync::Arc;
+
+use super::{TensorType, Weights, unreadable};
 use crate::base::dtype::{DType, Element};
 use crate::device::Device;
 use crate::error::{Origin, Result};
 use crate::exec::HostBuffer;
 use crate::ops::Type;
-use crate::residents::Handle;
+use crate::residents::{Handle, Storage};
 
 /// Calls `$call` with the Rust type of a [`DType`].
 macro_rules! typed {
@@ -27,7 +29,8 @@ impl Weights {
         self.file.metadata.metadata().as_ref()?.get(name).map(String::as_str)
     }
 
-    /// A tensor of type `ty` as a resident, which messages name as `of`.
+    /// A tensor of type `ty` as a resident, which messages name as `of`. On a device without a GPU it is read where it
+    /// lies in the file's memory, which it then holds.
     ///
     /// # Errors
     /// As [`resident`](Self::resident), and if the tensor has another shape.
@@ -45,6 +48,12 @@ impl Weights {
             ty: &Type,
             of: &Origin,
         ) -> Result<Handle> {
+            if device.opened().is_none()
+                && let Some(shared) = weights.in_file::<T>(tensor)
+            {
+                let storage = Storage::Host(Arc::new(shared));
+                return Ok(Handle::new(device, ty.clone(), of.place.clone(), storage));
+            }
             let elements = weights.elements::<T>(tensor, of)?;
             let resident = device.resident_of(of.clone(), elements.get(), ty.shape.clone())?;
             Ok(resident.handle().clone())
@@ -53,17 +62,43 @@ impl Weights {
         typed!(ty.dtype, handle(self, device, tensor, ty, of))
     }
 
-    /// A copy of a tensor of type `ty`, which messages name as `of`.
+    /// The data of a tensor of type `ty`, which messages name as `of`, for uploads of programs on `device`: as
+    /// [`handle`](Self::handle).
     ///
     /// # Errors
     /// As [`vec`](Self::vec), and if the tensor has another shape.
-    pub(crate) fn copy(&self, tensor: &str, ty: &Type, of: &Origin) -> Result<HostBuffer> {
-        fn copy<T: Element>(weights: &Weights, tensor: &str, of: &Origin) -> Result<HostBuffer> {
+    pub(crate) fn data(
+        &self,
+        device: &Device,
+        tensor: &str,
+        ty: &Type,
+        of: &Origin,
+    ) -> Result<HostBuffer> {
+        fn data<T: Element>(
+            weights: &Weights,
+            device: &Device,
+            tensor: &str,
+            of: &Origin,
+        ) -> Result<HostBuffer> {
+            if device.opened().is_none()
+                && let Some(shared) = weights.in_file::<T>(tensor)
+            {
+                return Ok(shared);
+            }
             let elements = weights.elements::<T>(tensor, of)?;
             Ok(HostBuffer::try_from_slice(elements.get()).map_err(|error| error.of(of))?)
         }
         self.check_shape(tensor, ty)?;
-        typed!(ty.dtype, copy(self, tensor, of))
+        typed!(ty.dtype, data(self, device, tensor, of))
+    }
+
+    /// The elements in the file's memory, if it holds them as `T` at an address that kernels read from.
+    fn in_file<T: Element>(&self, tensor: &str) -> Option<HostBuffer> {
+        let info = self.info(tensor).ok()?;
+        let (start, end) = info.data_offsets;
+        let range = self.file.start + start..self.file.start + end;
+        let is_same = TensorType::of(info.dtype).is(T::DTYPE) && range.end <= self.file.bytes.len();
+        is_same.then(|| HostBuffer::shared(T::DTYPE, self.file.bytes.slice(range)).ok()).flatten()
     }
 
     fn check_shape(&self, tensor: &str, ty: &Type) -> Result<()> {

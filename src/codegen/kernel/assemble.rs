@@ -26,7 +26,7 @@ impl Kernel<'_> {
         Dispatch {
             label: format!("{}{phase}", self.step.label()),
             wgsl: fill(template, &all),
-            own: None,
+            custom: None,
             buffers: buffers.collect(),
             params: self.params,
             groups: grid(groups, self.limits.groups),

@@ -56,7 +56,7 @@ impl<'a> Kernel<'a> {
 
     /// The operands that `roots` read, in ascending order.
     pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
-        self.step.parts(&self.plan.values).operands_of(roots)
+        self.step.context(&self.plan.values).operands_of(roots)
     }
 
     /// The roots of all outputs.

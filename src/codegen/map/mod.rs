@@ -13,7 +13,7 @@ use crate::plan::{MapForm, MapSchedule, MapSpace, Plan, Step, VectorFetch};
 
 /// Lowers the map `step`.
 pub(super) fn lower(plan: &Plan, step: &Step, limits: &Limits, form: &MapForm) -> Dispatch {
-    let space = MapSpace::new(&form.dims, &step.parts(&plan.values));
+    let space = MapSpace::new(&form.dims, &step.context(&plan.values));
     debug_assert!((0..space.outputs).all(|map| space.axes.is_linear(map)), "an output is a view");
     match &form.schedule {
         MapSchedule::Tiles(tiles) => {

@@ -20,7 +20,7 @@ impl Reduction {
     pub fn new(form: &ReduceForm, kernel: &Kernel<'_>) -> Self {
         let step: &Step = kernel.step;
         let ReduceForm { combine, outer, inner, prologue, schedule, .. } = form;
-        let axes = ReduceAxes::new(outer, inner, *prologue, &step.parts(&kernel.plan.values));
+        let axes = ReduceAxes::new(outer, inner, *prologue, &step.context(&kernel.plan.values));
         let ty = step.expr.ty(*prologue);
         Self {
             schedule: *schedule,

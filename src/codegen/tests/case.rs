@@ -10,8 +10,8 @@ use crate::graph::NodeId;
 #[cfg(feature = "gpu")]
 use crate::plan::reference::Reference;
 use crate::plan::{
-    Cost, Form, Home, OperandSource, Plan, Scratch, Space, Step, StepOperand, StepOutput, Value,
-    ValueId,
+    Cost, Form, Home, OperandSource, Plan, Scratch, Space, Step, StepOp, StepOperand, StepOutput,
+    Value, ValueId,
 };
 
 /// A step and the contents of the values that it reads.
@@ -28,10 +28,10 @@ impl Case {
     /// The dispatches, with the kernels that the plan would choose for maps and windows.
     pub fn lower(&self, limits: &Limits) -> Vec<Dispatch> {
         let mut step = self.step.clone();
-        let parts = self.step.parts(&self.plan.values);
+        let context = self.step.context(&self.plan.values);
         step.form = match step.form {
-            Form::Map(form) => Form::Map(form.scheduled(&parts, limits)),
-            Form::Reduce(form) => Form::Reduce(form.laned(&parts)),
+            Form::Map(form) => Form::Map(form.scheduled(&context, limits)),
+            Form::Reduce(form) => Form::Reduce(form.laned(&context)),
             form => form,
         };
         lower(&self.plan, &step, limits)
@@ -140,7 +140,7 @@ impl Maker {
     #[track_caller]
     pub fn finish(self, form: Form) -> Case {
         let mut step = Step {
-            ops: vec!["test"],
+            ops: vec![StepOp { node: NodeId::default(), name: "test" }],
             place: Place::caller(),
             form,
             expr: self.expr.finish(),
@@ -148,6 +148,7 @@ impl Maker {
             scalars: self.scalars,
             outputs: self.outputs.into(),
             lookups: Vec::new(),
+            borders: Vec::new(),
             scratch: None,
             cost: Cost::default(),
         };
@@ -157,7 +158,7 @@ impl Maker {
             values.push(Value { node, op: "test", place: Place::caller(), dtype, shape, home });
             data.push(content);
         }
-        step.scratch = Scratch::of(&step.form, &step.parts(&values));
+        step.scratch = Scratch::of(&step.form, &step.context(&values));
         let plan = Plan { values, slots: vec![0], ..Plan::empty(Backend::Gpu) };
         Case { plan, step, data, tolerance: 2e-5 }
     }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::adapter::AdapterKey;
 use super::info::OpenedSides;
 use super::recovery::Recovery;
-use crate::base::disk_cache::{Store, user_folder};
+use crate::base::disk::cache::{Store, user_folder};
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
 
@@ -29,6 +30,7 @@ use crate::error::{DeviceError, Result};
 #[must_use = "a builder opens nothing until `auto`, `gpu`, `cpu` or `wgpu` is called"]
 pub struct DeviceBuilder {
     cache: Cache,
+    pub(in crate::device) adapter: Option<AdapterKey>,
     pub(in crate::device) profile: Option<DeviceProfile>,
     pub(in crate::device) placement: Placement,
     pub(in crate::device) memory_budget: Option<u64>,
@@ -50,6 +52,32 @@ impl DeviceBuilder {
     /// Keeps compiled kernels and profiles in `folder`, which is made if need be.
     pub fn cache_folder(self, folder: impl Into<PathBuf>) -> Self {
         Self { cache: Cache::Folder(folder.into()), ..self }
+    }
+
+    /// Opens this adapter and no other: one that [`Device::gpus`](crate::Device::gpus) listed, or the best one whose name
+    /// contains the text, ignoring case, or whose PCI bus ID it is. A software adapter will do. `ONETRIP_ADAPTER` is not
+    /// read then.
+    ///
+    /// Opening fails with [`DeviceError::NoAdapter`], which lists the adapters that are there, if none is meant;
+    /// [`auto`](Self::auto) does not fall back to the cores. [`cpu`](Self::cpu) opens no adapter.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// use onetrip::Device;
+    ///
+    /// // A device for each card of the host.
+    /// let mut devices = Vec::new();
+    /// for gpu in Device::gpus().await?.iter().filter(|gpu| !gpu.is_software()) {
+    ///     devices.push(Device::builder().adapter(gpu).auto().await?);
+    /// }
+    /// let named = Device::builder().adapter("0000:01:00.0").auto().await?;
+    /// # let _ = named;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn adapter(self, adapter: impl Into<AdapterKey>) -> Self {
+        Self { adapter: Some(adapter.into()), ..self }
     }
 
     /// Keeps nothing on disk.

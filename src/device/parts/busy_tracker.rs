@@ -75,15 +75,15 @@ impl BusyTracker {
         self.changed.notify_all();
     }
 
-    /// Waits at most `time`, as long as `go_on` holds.
+    /// Waits at most `time`, as long as `condition` holds.
     fn wait_while(
         &self,
         time: Duration,
-        go_on: impl FnMut(&mut State) -> bool,
+        condition: impl FnMut(&mut State) -> bool,
     ) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         state.waiting += 1;
-        let waiting = self.changed.wait_timeout_while(state, time, go_on);
+        let waiting = self.changed.wait_timeout_while(state, time, condition);
         let (mut state, _) = waiting;
         state.waiting -= 1;
         state

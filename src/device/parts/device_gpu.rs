@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::recovery::{DeviceLoss, Listeners, Recovery};
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::base::single_flight::{Begin, SingleFlight};
 use crate::base::sync::RwLock;
 use crate::error::{DeviceError, Error, Result};

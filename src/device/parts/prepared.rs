@@ -2,18 +2,20 @@
 
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
+
 use super::profile_store::Targets;
 use crate::base::single_flight::SingleFlight;
 use crate::base::sync::RwLock;
-use crate::cost::{Backend, Route};
+use crate::cost::{Backend, Prediction, Route};
 use crate::exec::cpu::CpuProgram;
 use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
-use crate::plan::{PartValue, Phase, Placed, Plan, Planned, Routes, Split, SplitPart, Supply};
+use crate::plan::{Placed, Plan, Planned, Routes};
 
 /// The plan of a graph and its kernels, shared by all batches and programs of the same structure.
 pub(crate) struct Prepared {
-    pub pieces: CompiledPieces,
+    pub pieces: Planned<PreparedPlan>,
     /// The downloaded nodes, in the order of the plan's downloads.
     pub outputs: Vec<NodeId>,
     /// True if another side could have run the graph.
@@ -25,6 +27,9 @@ pub(crate) struct Prepared {
     pub seconds: f64,
     /// True if the side was not predicted only because the data of a resident is on the GPU alone.
     pub is_bound_by_data: bool,
+    /// The prediction of each side for the whole graph, as [`Placed`] has it, and a side that has no room for it.
+    sides: SmallVec<[(Backend, Prediction); 2]>,
+    too_small: Option<Backend>,
     /// The route of the plan, and others that may be tried.
     pub routes: Routes,
     /// The route that was asked for, if it was not left to prediction.
@@ -33,30 +38,8 @@ pub(crate) struct Prepared {
     pub(in crate::device) revision: u64,
 }
 
-pub(crate) enum CompiledPieces {
-    Whole(CompiledPlan),
-    Split(CompiledSplit),
-}
-
-/// The pieces of a graph that runs on both sides, and how they hang together.
-pub(crate) struct CompiledSplit {
-    /// In an order in which they can run.
-    pub parts: Vec<CompiledPart>,
-    /// The makers of the graph's outputs, in order.
-    pub downloads: Vec<PartValue>,
-    pub keeps: Vec<PartValue>,
-}
-
-/// One piece, and how it is tied to the others.
-pub(crate) struct CompiledPart {
-    pub piece: CompiledPlan,
-    pub phase: Phase,
-    pub uploads: Vec<Supply>,
-    /// The graph's residents that its residents are, by position.
-    pub residents: Vec<u32>,
-}
-
-pub(crate) struct CompiledPlan {
+/// The plan of one piece, with its kernels once they are compiled.
+pub(crate) struct PreparedPlan {
     pub plan: Arc<Plan>,
     /// The program for the cores; empty until the first run there.
     on_cpu: OnceLock<Arc<CpuProgram>>,
@@ -74,8 +57,8 @@ impl Prepared {
         targets: &Targets,
     ) -> Self {
         let (was_chosen, seconds) = (placed.was_chosen(), placed.seconds());
-        let Placed { planned, routes, .. } = placed;
-        let pieces = CompiledPieces::of(planned);
+        let Placed { planned, sides, too_small, routes } = placed;
+        let pieces = planned.map(PreparedPlan::new);
         let total = |of: fn(&Plan) -> u64| {
             pieces.iter().map(|piece| of(&piece.plan)).fold(0, u64::saturating_add)
         };
@@ -87,9 +70,21 @@ impl Prepared {
             was_chosen,
             seconds,
             is_bound_by_data,
+            sides,
+            too_small,
             routes,
             asked,
             revision: targets.revision,
+        }
+    }
+
+    /// A copy of the plan, without its kernels.
+    pub fn placed(&self) -> Placed {
+        Placed {
+            planned: self.pieces.as_ref().map(|piece| Plan::clone(&piece.plan)),
+            sides: self.sides.clone(),
+            too_small: self.too_small,
+            routes: self.routes.clone(),
         }
     }
 
@@ -100,34 +95,7 @@ impl Prepared {
     }
 }
 
-impl CompiledPieces {
-    fn of(planned: Planned) -> Self {
-        let part = |SplitPart { phase, plan, uploads, residents }: SplitPart| CompiledPart {
-            piece: CompiledPlan::new(plan),
-            phase,
-            uploads,
-            residents,
-        };
-        match planned {
-            Planned::Whole(plan) => Self::Whole(CompiledPlan::new(plan)),
-            Planned::Split(Split { parts, downloads, keeps, .. }) => Self::Split(CompiledSplit {
-                parts: parts.into_iter().map(part).collect(),
-                downloads,
-                keeps,
-            }),
-        }
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &CompiledPlan> {
-        let (whole, parts) = match self {
-            Self::Whole(piece) => (Some(piece), &[][..]),
-            Self::Split(split) => (None, &split.parts[..]),
-        };
-        whole.into_iter().chain(parts.iter().map(|part| &part.piece))
-    }
-}
-
-impl CompiledPlan {
+impl PreparedPlan {
     fn new(plan: Plan) -> Self {
         Self {
             plan: Arc::new(plan),
@@ -164,7 +132,7 @@ impl CompiledPlan {
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let each =
-            self.pieces.iter().map(|CompiledPlan { plan, .. }| (plan.steps.len(), plan.backend));
+            self.pieces.iter().map(|PreparedPlan { plan, .. }| (plan.steps.len(), plan.backend));
         let each = each.map(|(steps, side)| format!("{steps} steps for {side}"));
         write!(f, "Prepared({})", each.collect::<Vec<_>>().join(", "))
     }

@@ -3,19 +3,13 @@
 use std::sync::Arc;
 
 use super::info::DeviceInfo;
-use crate::base::disk_cache::Store;
-use crate::base::disk_writer::DiskWriter;
+use crate::base::disk::cache::Store;
+use crate::base::disk::writer::DiskWriter;
 use crate::base::sync::Mutex;
 use crate::cost::DeviceProfile;
 
-/// The place of one device's profile on disk. Dropping it waits until the last profile is written.
+/// The place of one device's profile on disk.
 pub(in crate::device) struct ProfileFile {
-    disk: Arc<Disk>,
-    writer: DiskWriter,
-}
-
-/// The part of a [`ProfileFile`] that writes.
-pub(in crate::device) struct Disk {
     store: Arc<Store>,
     key: String,
     /// The profile that the background writer has yet to write.
@@ -31,34 +25,15 @@ impl ProfileFile {
         let build = if cfg!(debug_assertions) { "debug" } else { "release" };
         let DeviceInfo { name, api, driver, threads, .. } = info;
         let key = format!("profile {version} {build} {name} {api} {driver} {threads} threads");
-        let disk = Disk { store, key, later: Mutex::default(), writing: Mutex::default() };
-        Self { disk: Arc::new(disk), writer: DiskWriter::default() }
-    }
-
-    pub fn disk(&self) -> &Arc<Disk> {
-        &self.disk
+        Self { store, key, later: Mutex::default(), writing: Mutex::default() }
     }
 
     /// The profile on disk; `None` if the file is missing, damaged or holds impossible rates.
     pub fn load(&self) -> Option<DeviceProfile> {
-        let bytes = self.disk.store.load(&self.disk.key)?;
+        let bytes = self.store.load(&self.key)?;
         decode(&bytes).filter(|profile| profile.check().is_ok())
     }
 
-    /// As [`Disk::save`], in the background, unless a later profile comes before.
-    pub fn save_soon(&self, profile: impl FnOnce() -> DeviceProfile) {
-        // Made under the lock: a later caller knows more.
-        let mut later = self.disk.later.lock();
-        let is_coming = later.replace(profile()).is_some();
-        drop(later);
-        if !is_coming {
-            let disk = Arc::clone(&self.disk);
-            self.writer.spawn(move || disk.flush());
-        }
-    }
-}
-
-impl Disk {
     /// Writes `profile` if that is possible, in place of one that was still to be written.
     pub fn save(&self, profile: impl FnOnce() -> DeviceProfile) {
         *self.later.lock() = None;
@@ -66,10 +41,24 @@ impl Disk {
         self.write(&profile());
     }
 
-    fn flush(&self) {
-        let _writing = self.writing.lock();
-        let profile = self.later.lock().take();
-        profile.iter().for_each(|profile| self.write(profile));
+    /// As [`save`](Self::save), by `writer` in the background, unless a later profile comes before.
+    pub fn save_later(
+        self: &Arc<Self>,
+        writer: &DiskWriter,
+        profile: impl FnOnce() -> DeviceProfile,
+    ) {
+        // Made under the lock: a later caller knows more.
+        let mut later = self.later.lock();
+        let is_coming = later.replace(profile()).is_some();
+        drop(later);
+        if !is_coming {
+            let file = Arc::clone(self);
+            writer.spawn(move || {
+                let _writing = file.writing.lock();
+                let profile = file.later.lock().take();
+                profile.iter().for_each(|profile| file.write(profile));
+            });
+        }
     }
 
     fn write(&self, profile: &DeviceProfile) {
@@ -129,22 +118,22 @@ mod tests {
         profile.measured = true;
         profile.gpu.memory = Curve::new([(1024.0, 1.235e9), (65_536.0, 4.1e12)]);
         profile.gpu.dispatch = 3.713e-6;
-        kept.disk().save(|| profile.clone());
+        kept.save(|| profile.clone());
         assert_eq!(profile_file(&folder, "a").load().as_ref(), Some(&profile));
         assert_eq!(profile_file(&folder, "b").load(), None);
 
         for damaged in [&b""[..], b"{}", b"[1, 2]", b"\xff\xfe", b"{\"measured\": true}"] {
-            kept.disk.store.save(&kept.disk.key, damaged).unwrap();
+            kept.store.save(&kept.key, damaged).unwrap();
             assert_eq!(kept.load(), None, "{damaged:?}");
         }
         profile.gpu.memory = Curve::new([(1024.0, -1.0)]);
-        kept.disk().save(|| profile.clone());
+        kept.save(|| profile.clone());
         assert_eq!(kept.load(), None, "a rate below nothing was never measured");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn what_is_kept_soon_is_there_when_the_device_is_gone_unless_it_was_replaced() {
+    fn what_is_saved_later_is_there_when_the_writer_is_gone_unless_it_was_replaced() {
         let folder = std::env::temp_dir().join(format!("onetrip-soon-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let of = |threads| {
@@ -153,15 +142,15 @@ mod tests {
             profile
         };
         for round in 1..20 {
-            let kept = profile_file(&folder, "a");
-            kept.save_soon(|| of(round));
-            kept.save_soon(|| of(round + 1));
-            drop(kept);
+            let (kept, writer) = (Arc::new(profile_file(&folder, "a")), DiskWriter::default());
+            kept.save_later(&writer, || of(round));
+            kept.save_later(&writer, || of(round + 1));
+            drop(writer);
             assert_eq!(profile_file(&folder, "a").load(), Some(of(round + 1)));
-            let kept = profile_file(&folder, "a");
-            kept.save_soon(|| of(round));
-            kept.disk().save(|| of(100));
-            drop(kept);
+            let writer = DiskWriter::default();
+            kept.save_later(&writer, || of(round));
+            kept.save(|| of(100));
+            drop(writer);
             assert_eq!(profile_file(&folder, "a").load(), Some(of(100)));
         }
         std::fs::remove_dir_all(&folder).unwrap();

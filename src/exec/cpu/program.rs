@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::tape::Tape;
+use crate::exec::cpu::forms::epilogue::chain::Chain;
 use crate::exec::cpu::forms::matmul::single_call::SingleCall;
 use crate::plan::{Plan, Step};
 
@@ -41,13 +42,16 @@ pub(super) struct Tapes {
     tapes: [OnceLock<Tape>; 5],
     /// The one call of `gemm` that computes a plain product.
     single_call: OnceLock<Option<SingleCall>>,
+    /// The epilogue as a chain of operations.
+    chain: OnceLock<Option<Chain>>,
 }
 
 impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {
         let tapes = plan.steps.iter().map(|_| Tapes::default()).collect();
         // The time of a user's function is unknown.
-        let calls_user = || plan.steps.iter().any(|step| step.form.kernel().own_kernel().is_some());
+        let calls_user =
+            || plan.steps.iter().any(|step| step.form.kernel().custom_kernel().is_some());
         Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, tapes }
     }
 
@@ -75,5 +79,10 @@ impl Tapes {
     /// Returns the result of the first `find`.
     pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
         self.single_call.get_or_init(find).as_ref()
+    }
+
+    /// Returns the result of the first `find`.
+    pub fn chain(&self, find: impl FnOnce() -> Option<Chain>) -> Option<&Chain> {
+        self.chain.get_or_init(find).as_ref()
     }
 }

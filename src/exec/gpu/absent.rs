@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use self::counts::GpuCounts;
 pub(crate) use self::job::{GpuJob, HostData};
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::base::dtype::{DType, Element};
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::{DeviceError, MistakeKind, Result};
 use crate::exec::memory::MemoryCounts;
 use crate::exec::{HostBuffer, SliceWrite};
-use crate::ops::{OwnKernel, Type};
+use crate::ops::{CustomKernel, Type};
 use crate::plan::Failed;
 
 /// A type without values. It is private, so that other rooms are compiled as if the types here had values.
@@ -86,8 +86,8 @@ absent! {
     }
 }
 
-/// The description of an opened adapter.
-#[derive(PartialEq)]
+/// The description of an adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GpuInfo {
     pub name: String,
     pub backend: String,
@@ -120,9 +120,19 @@ impl Gpu {
     ) -> Ready<Result<Self, DeviceError>> {
         ready(Err(DeviceError::NoGpuSupport))
     }
+
+    pub fn list() -> Ready<Result<Vec<GpuInfo>, DeviceError>> {
+        ready(Err(DeviceError::NoGpuSupport))
+    }
 }
 
-pub(crate) fn check_own(_: &OwnKernel, _: &[&Type], _: &Type) -> Result<(), MistakeKind> {
+impl GpuInfo {
+    pub fn pci_bus_id(&self) -> Option<&str> {
+        None
+    }
+}
+
+pub(crate) fn check_custom(_: &CustomKernel, _: &[&Type], _: &Type) -> Result<(), MistakeKind> {
     Ok(())
 }
 

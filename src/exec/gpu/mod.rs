@@ -25,7 +25,7 @@ mod tests;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-pub(crate) use compile::{Kernels, check_own};
+pub(crate) use compile::{Kernels, check_custom};
 #[cfg(test)]
 use counts::GpuCounts;
 #[cfg(test)]
@@ -38,7 +38,7 @@ pub(crate) use submit::resident::Parts;
 
 use self::compile::has_room_for_params;
 use self::submit::engine::Engine;
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
@@ -86,6 +86,15 @@ impl Gpu {
             pollster::block_on(Self::open_here(&choice, store))
         };
         off_thread(open).await
+    }
+
+    /// The adapters of the host, the fastest kind first, found off the awaiting thread.
+    pub async fn list() -> Result<Vec<GpuInfo>, DeviceError> {
+        if cfg!(target_arch = "wasm32") {
+            return Driver::list().await;
+        }
+        Driver::prepare_process();
+        off_thread(|| pollster::block_on(Driver::list())).await
     }
 
     async fn open_here(

@@ -19,6 +19,16 @@ impl Axes {
     pub const ALL: Self = Self { list: None, keep: false };
 
     /// The reduced axes stay in the result, with size 1.
+    ///
+    /// ```
+    /// # use onetrip::{Axes, Device, GpuCommandBatch};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload_shaped(&[1.0_f32; 6], [2, 3]);
+    /// let means = x.mean(Axes::from(-1).keep_dims());
+    /// assert_eq!(means.shape().unwrap().dims(), [2, 1]);
+    /// let centred = x - means;
+    /// # let _ = centred;
+    /// ```
     #[must_use]
     pub fn keep_dims(self) -> Self {
         Self { keep: true, ..self }

@@ -117,8 +117,8 @@ fn cross_entropy_with<'b, T: Float>(
     let total = x.logsumexp(along(at.axis));
     let losses = weighted(p * (total - x), &at);
     let loss = match how.reduction {
-        LossReduction::None => losses.sum(at.axis as isize),
-        reduction => reduced(losses, at.shape.elements(), reduction),
+        LossReduction::Sum => losses.sum(..),
+        reduction => reduced(losses.sum(at.axis as isize), reduction),
     };
     Ok(loss.cast())
 }
@@ -178,11 +178,10 @@ fn class_reduced<'b, I: Index>(
     (classes, ignored): (Tensor<'b, I>, Option<Scalar>),
     reduction: LossReduction,
 ) -> TensorResult<'b, f32> {
-    let count = classes.known_shape()?.elements();
     let Some(ignored) = ignored else {
         return Ok(match (reduction, weight) {
             (LossReduction::Mean, Some(weight)) => loss.sum(..) / weight.sum(..),
-            _ => reduced(loss, count, reduction),
+            _ => reduced(loss, reduction),
         });
     };
     let ignored: Tensor<'b, I> = loss.batch().source(Op::Full(ignored), Shape::default());
@@ -190,7 +189,7 @@ fn class_reduced<'b, I: Index>(
     let zero = loss.batch().full([], 0.0_f32);
     let loss = counted.select(loss, zero);
     if reduction != LossReduction::Mean {
-        return Ok(reduced(loss, count, reduction));
+        return Ok(reduced(loss, reduction));
     }
     let weight = match weight {
         Some(weight) => counted.select(weight, zero),

@@ -82,11 +82,11 @@ fn binary_cross_entropy_with_logits<'b, T: Float>(
     y: Tensor<'b, T>,
     reduction: LossReduction,
 ) -> TensorResult<'b, T> {
-    let shape = equal_shapes(x, y)?;
+    equal_shapes(x, y)?;
     let (x, y) = (x.cast::<f32>(), y.cast::<f32>());
     // max(x, 0) − x·y + log(1 + e^−|x|): where the first two cancel, they do so exactly.
     let losses = (x.relu() - x * y) + (-x.abs()).exp().log1p();
-    Ok(reduced(losses, shape.elements(), reduction))
+    Ok(reduced(losses, reduction))
 }
 
 /// ½·`factor`·d² where |d| ≤ `delta`, else `factor`·`delta`·(|d| − ½·`delta`). Both are equal where they meet.
@@ -105,20 +105,16 @@ fn difference_loss<'b, T: Float>(
     reduction: LossReduction,
     loss: impl FnOnce(Tensor<'b, f32>) -> Tensor<'b, f32>,
 ) -> TensorResult<'b, T> {
-    let shape = equal_shapes(x, y)?;
+    equal_shapes(x, y)?;
     let (x, y) = (x.cast::<f32>(), y.cast::<f32>());
-    Ok(reduced(loss(x - y), shape.elements(), reduction))
+    Ok(reduced(loss(x - y), reduction))
 }
 
-fn reduced<T: Float>(
-    losses: Tensor<'_, f32>,
-    count: usize,
-    reduction: LossReduction,
-) -> Tensor<'_, T> {
+fn reduced<T: Float>(losses: Tensor<'_, f32>, reduction: LossReduction) -> Tensor<'_, T> {
     let result = match reduction {
         LossReduction::None => losses,
         LossReduction::Sum => losses.sum(..),
-        LossReduction::Mean => losses.sum(..) / count as f32,
+        LossReduction::Mean => losses.mean(..),
     };
     result.cast()
 }

@@ -47,7 +47,7 @@ fn values(node: &Node, inputs: &[&ExactTensor], uploads: &[&HostBuffer]) -> Vec<
         coordinates(shape).map(|at| value(&at)).collect()
     };
     match &node.op {
-        Op::Invalid | Op::Resident(_) | Op::Own(_) => unreachable!("tests record no such node"),
+        Op::Invalid | Op::Resident(_) | Op::Custom(_) => unreachable!("tests record no such node"),
         Op::Upload(at) => from_host(uploads[*at as usize]),
         Op::Full(value) => each(&mut |_| from_scalar(*value)),
         Op::Arange { start, step } => each(&mut |at| {

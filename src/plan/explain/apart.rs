@@ -7,56 +7,86 @@ use crate::plan::step_parts::OperandSource;
 use crate::plan::value::Home;
 use crate::plan::value::ValueId;
 
-/// For each kernel that makes a value which kernel `at` reads: its position, and the reason where it is known.
-pub(super) fn apart(plan: &Plan, at: usize) -> Vec<(usize, String)> {
-    let reader = &plan.steps[at];
-    let mut apart: Vec<(usize, String)> = Vec::new();
-    for value in reader.reads() {
-        let makes = |step: &Step| step.outputs.iter().any(|output| output.value == value);
-        if !matches!(plan.values[value.index()].home, Home::Slot(_) | Home::Kept(_)) {
-            continue;
-        }
-        let Some(made) = plan.steps[..at].iter().position(makes) else { continue };
-        if apart.iter().all(|&(other, _)| other != made)
-            && let Some(why) = reason(plan, value, &plan.steps[made], reader)
-        {
-            apart.push((made, why));
-        }
-    }
-    apart
+/// The step that makes a value of a plan, and the uses of the value.
+#[derive(Clone, Copy, Default)]
+struct ValueUse {
+    maker: Option<usize>,
+    readers: usize,
+    is_result: bool,
 }
 
-/// The reason why `reader` does not compute `value`, which `maker` stores.
-fn reason(plan: &Plan, value: ValueId, maker: &Step, reader: &Step) -> Option<String> {
-    let name = format!("v{}", value.0);
-    if [maker, reader].iter().any(|step| matches!(step.form, Form::Custom(_))) {
-        return Some("a kernel of your own does not fuse".into());
+/// The kernels of a plan, joined by the values that they hand on.
+pub(super) struct Handovers<'a> {
+    plan: &'a Plan,
+    uses: Vec<ValueUse>,
+}
+
+impl<'a> Handovers<'a> {
+    pub fn new(plan: &'a Plan) -> Self {
+        let mut uses = vec![ValueUse::default(); plan.values.len()];
+        for (at, step) in plan.steps.iter().enumerate() {
+            step.outputs.iter().for_each(|output| uses[output.value.index()].maker = Some(at));
+            step.reads().iter().for_each(|value| uses[value.index()].readers += 1);
+        }
+        for value in plan.downloads.iter().chain(&plan.keeps) {
+            uses[value.index()].is_result = true;
+        }
+        Self { plan, uses }
     }
-    let is_table = |source: OperandSource| source == OperandSource::Table(value);
-    if reader.operands.iter().any(|operand| is_table(operand.source)) {
-        return Some(format!("{name} is looked up in memory"));
+
+    /// For each kernel that makes a value which kernel `at` reads: its position, and the reason where it is known.
+    pub fn apart(&self, at: usize) -> Vec<(usize, String)> {
+        let reader = &self.plan.steps[at];
+        let mut apart: Vec<(usize, String)> = Vec::new();
+        for value in reader.reads() {
+            let stored = self.plan.values[value.index()].home;
+            let (Some(made), Home::Slot(_) | Home::Kept(_)) =
+                (self.uses[value.index()].maker, stored)
+            else {
+                continue;
+            };
+            if apart.iter().all(|&(other, _)| other != made)
+                && let Some(why) = self.reason(value, &self.plan.steps[made], reader)
+            {
+                apart.push((made, why));
+            }
+        }
+        apart
     }
-    let (made, reads) = (kind(&maker.form), kind(&reader.form));
-    let [made_by_map, read_by_map] = [maker, reader].map(|step| matches!(step.form, Form::Map(_)));
-    if !made_by_map && !read_by_map {
-        return Some(match made == reads {
-            true => format!("{reads} takes a kernel of its own"),
-            false => format!("{made} and {reads} take a kernel each"),
-        });
+
+    /// The reason why `reader` does not compute `value`, which `maker` stores.
+    fn reason(&self, value: ValueId, maker: &Step, reader: &Step) -> Option<String> {
+        let name = format!("v{}", value.0);
+        if [maker, reader].iter().any(|step| matches!(step.form, Form::Custom(_))) {
+            return Some("a kernel of your own does not fuse".into());
+        }
+        let is_table = |source: OperandSource| source == OperandSource::Table(value);
+        if reader.operands.iter().any(|operand| is_table(operand.source)) {
+            return Some(format!("{name} is looked up in memory"));
+        }
+        let (made, reads) = (kind(&maker.form), kind(&reader.form));
+        let [made_by_map, read_by_map] =
+            [maker, reader].map(|step| matches!(step.form, Form::Map(_)));
+        if !made_by_map && !read_by_map {
+            return Some(match made == reads {
+                true => format!("{reads} takes a kernel of its own"),
+                false => format!("{made} and {reads} take a kernel each"),
+            });
+        }
+        let ValueUse { readers, is_result, .. } = self.uses[value.index()];
+        if made_by_map && is_result {
+            return Some(format!("{name} is a result"));
+        }
+        if readers > 1 {
+            return Some(format!("{readers} kernels read {name}"));
+        }
+        let elements = self.plan.values[value.index()].shape.elements() as u64;
+        if !made_by_map && reader.form.kernel().points() > elements {
+            return Some(format!("{name} is broadcast"));
+        }
+        let in_tiles = matches!(reader.form, Form::MatMul(_) | Form::Attention(_));
+        in_tiles.then(|| format!("each tile of {reads} would compute {name} anew"))
     }
-    if made_by_map && plan.downloads.iter().chain(&plan.keeps).any(|&output| output == value) {
-        return Some(format!("{name} is a result"));
-    }
-    let readers = plan.steps.iter().filter(|step| step.reads().contains(&value)).count();
-    if readers > 1 {
-        return Some(format!("{readers} kernels read {name}"));
-    }
-    let elements = plan.values[value.index()].shape.elements() as u64;
-    if !made_by_map && reader.form.kernel().points() > elements {
-        return Some(format!("{name} is broadcast"));
-    }
-    let in_tiles = matches!(reader.form, Form::MatMul(_) | Form::Attention(_));
-    in_tiles.then(|| format!("each tile of {reads} would compute {name} anew"))
 }
 
 /// The kind of kernel in words.

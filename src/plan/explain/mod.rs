@@ -1,97 +1,127 @@
 //! A plan as text that a person understands.
 
 mod apart;
+mod drawing;
+mod operations;
 mod page;
+#[cfg(test)]
+mod pictures;
+mod reasons;
 mod side_table;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use self::operations::operations;
 use self::page::Printer;
 use self::side_table::table;
-use super::step::Step;
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
+use crate::graph::{Graph, NodeId};
+use crate::picture::Operation;
 use crate::plan::place::chooser::Chooser;
 use crate::plan::place::split::SideTargets;
-use crate::plan::schedule::memory::lives;
 
-/// The kernels that will run, their sides and the reasons. Prints as a page.
+/// The kernels that will run, their sides and the reasons. Prints as a page, which is written only then.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    backend: Backend,
     kernels: Vec<String>,
     sides: Vec<Backend>,
-    dispatches: u64,
-    peak_bytes: u64,
-    budget_bytes: u64,
-    predicted_seconds: f64,
-    predictions: SmallVec<[(Backend, f64); 2]>,
-    text: String,
+    placed: Arc<Placed>,
+    /// The recorded operations, with what became of them.
+    operations: Arc<[Operation]>,
+    /// One for each side, at least one.
+    targets: SmallVec<[Target; 2]>,
+    /// The chooser of the side; none if there is no choice.
+    chooser: Option<Chooser>,
+    /// The place of each resident's data.
+    residents: SmallVec<[Residence; 8]>,
 }
 
 impl Explanation {
-    /// Explains what was placed for `targets`, of which there is one for each side, at least one, by whom where there
-    /// is a choice. `residents` says where the data of each lies.
+    /// Explains the graph that was `placed` for `targets`, of which there is one for each side, at least one, by
+    /// `chooser` where there is a choice. `names` are those that the user gave to values; `residents` says where the
+    /// data of each lies.
     pub(crate) fn new<'a>(
-        placed: &Placed,
+        placed: Placed,
+        graph: &Graph,
+        names: &HashMap<NodeId, Arc<str>>,
         targets: impl IntoIterator<Item = &'a Target>,
         chooser: Option<Chooser>,
         residents: &[Residence],
     ) -> Self {
-        let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
-        let of = |side| targets.iter().copied().find(|target| target.backend == side);
-        let page = |plan: &Plan, text: &mut String| {
-            let limits = of(plan.backend).map_or_else(Limits::cpu, |target| target.limits.clone());
-            Printer { plan, limits: &limits, lives: lives(plan) }.page(text);
-        };
-        let mut text = String::new();
-        let plans: Vec<&Plan> = match &placed.planned {
-            Planned::Whole(plan) => {
-                head(&mut text, plan);
-                placed_by(&mut text, placed, chooser, &targets);
-                page(plan, &mut text);
-                vec![plan]
-            }
+        let steps = placed
+            .planned
+            .iter()
+            .flat_map(|plan| plan.steps.iter().map(|step| (step.label(), plan.backend)));
+        let (kernels, sides) = steps.unzip();
+        Self {
+            kernels,
+            sides,
+            operations: operations(graph, names, &placed).into(),
+            placed: Arc::new(placed),
+            targets: targets.into_iter().cloned().collect(),
+            chooser,
+            residents: residents.into(),
+        }
+    }
+
+    fn target(&self, side: Backend) -> Option<&Target> {
+        self.targets.iter().find(|target| target.backend == side)
+    }
+
+    /// The plan in a line, and the reason for its sides.
+    fn heading(&self) -> Vec<String> {
+        let first = match &self.placed.planned {
+            Planned::Whole(plan) => head(plan),
             Planned::Split(split) => {
-                let predicted = seconds(split.seconds);
-                let _ = writeln!(text, "plan for both sides, predicted {predicted}");
-                placed_by(&mut text, placed, chooser, &targets);
+                format!("plan for both sides, predicted {}", seconds(split.seconds))
+            }
+        };
+        let held = bytes(self.placed.held_bytes());
+        let budget = format!("a memory budget counts {held} for a run");
+        vec![first, placed_by(&self.placed, self.chooser, &self.targets), budget]
+    }
+
+    fn text(&self) -> String {
+        let Self { placed, chooser, residents, .. } = self;
+        let page = |plan: &Plan, text: &mut String| {
+            let target = self.target(plan.backend);
+            let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
+            Printer::new(plan, &limits).page(text);
+        };
+        let mut text = self.heading().join("\n  ") + "\n";
+        match &placed.planned {
+            Planned::Whole(plan) => page(plan, &mut text),
+            Planned::Split(split) => {
                 for part in &split.parts {
-                    let _ = write!(text, "{}: ", part.phase);
-                    head(&mut text, &part.plan);
+                    let _ = writeln!(text, "{}: {}", part.phase, head(&part.plan));
                     supplies(&mut text, split, part);
                     page(&part.plan, &mut text);
                 }
-                split.parts.iter().map(|part| &part.plan).collect()
             }
-        };
-        if let (Some(cpu), Some(gpu)) = (of(Backend::Cpu), of(Backend::Gpu)) {
+        }
+        if let (Some(cpu), Some(gpu)) = (self.target(Backend::Cpu), self.target(Backend::Gpu)) {
             let chooser = chooser.unwrap_or(Chooser::Times);
             table(&mut text, placed, SideTargets { cpu, gpu }, residents, chooser);
         }
-        let total = |of: fn(&Plan) -> u64| plans.iter().map(|plan| of(plan)).sum();
-        let on_gpu = plans.iter().any(|plan| plan.backend == Backend::Gpu);
-        Self {
-            backend: if on_gpu { Backend::Gpu } else { Backend::Cpu },
-            kernels: plans.iter().flat_map(|plan| plan.steps.iter().map(Step::label)).collect(),
-            sides: plans.iter().flat_map(|plan| plan.steps.iter().map(|_| plan.backend)).collect(),
-            dispatches: total(Plan::dispatches),
-            peak_bytes: total(|plan| plan.peak_bytes),
-            budget_bytes: placed.held_bytes(),
-            predicted_seconds: placed.seconds(),
-            predictions: placed.sides.iter().map(|(side, time)| (*side, time.total())).collect(),
-            text,
-        }
+        text
+    }
+
+    fn total(&self, of: impl Fn(&Plan) -> u64) -> u64 {
+        self.placed.planned.iter().map(of).sum()
     }
 
     /// The side of the plan: the GPU if any of it runs there.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        self.backend
+        let on_gpu = self.sides.contains(&Backend::Gpu);
+        if on_gpu { Backend::Gpu } else { Backend::Cpu }
     }
 
     /// The kernels in the order in which they run, each as the operations fused in it, joined by `+`.
@@ -109,44 +139,43 @@ impl Explanation {
     /// The number of dispatches of the GPU (a split reduction takes two); one for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
-        self.dispatches
+        self.total(Plan::dispatches)
     }
 
     /// Bytes of memory that a run holds at once: intermediates, results and residents.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
-        self.peak_bytes
+        self.total(|plan| plan.peak_bytes)
     }
 
     /// Bytes that a [memory budget](crate::DeviceBuilder::memory_budget) counts for a run: buffers of the run, kept
     /// results, and on a GPU the host's memory for transfers. Residents and data of uploads do not count.
     #[must_use]
     pub fn budget_bytes(&self) -> u64 {
-        self.budget_bytes
+        self.placed.held_bytes()
     }
 
     /// Predicted seconds of a run.
     #[must_use]
     pub fn predicted_seconds(&self) -> f64 {
-        self.predicted_seconds
+        self.placed.seconds()
     }
 
     /// The predicted seconds of each side that could run the whole graph, if there was a choice. The better one comes
     /// first; a plan for both sides may be better than either.
-    #[must_use]
-    pub fn predictions(&self) -> &[(Backend, f64)] {
-        &self.predictions
+    pub fn predictions(&self) -> impl Iterator<Item = (Backend, f64)> {
+        self.placed.sides.iter().map(|(side, time)| (*side, time.total()))
     }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.text())
     }
 }
 
 /// A plan in a line.
-fn head(page: &mut String, plan: &Plan) {
+fn head(plan: &Plan) -> String {
     let uploads = u64::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
     let downloads = u64::from(!plan.downloads.is_empty());
     let dispatches = match plan.backend {
@@ -157,8 +186,7 @@ fn head(page: &mut String, plan: &Plan) {
         0 => String::new(),
         waves => format!(" in {waves} waves"),
     };
-    let _ = writeln!(
-        page,
+    format!(
         "plan for {}: {}{}, {} ({}){}, {} ({}), peak {}, predicted {}",
         plan.backend,
         count(plan.steps.len() as u64, "kernel"),
@@ -170,11 +198,11 @@ fn head(page: &mut String, plan: &Plan) {
         bytes(plan.bytes_down),
         bytes(plan.peak_bytes),
         seconds(plan.seconds),
-    );
+    )
 }
 
 /// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
-fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targets: &[&Target]) {
+fn placed_by(placed: &Placed, chooser: Option<Chooser>, targets: &[Target]) -> String {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
     if let Planned::Split(split) = &placed.planned {
@@ -186,8 +214,7 @@ fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targe
     let by = chooser.map_or(String::new(), |chooser| format!("placed by {chooser}: "));
     let measured = targets.iter().all(|target| target.profile.measured);
     let figures = if measured { "" } else { " (by typical figures, none were measured)" };
-    let _ = writeln!(page, "  {by}{}{figures}", times.join("; "));
-    let _ = writeln!(page, "  a memory budget counts {} for a run", bytes(placed.held_bytes()));
+    format!("{by}{}{figures}", times.join("; "))
 }
 
 /// The values that other parts hand to this one.
@@ -222,9 +249,8 @@ mod tests {
         let profile = DeviceProfile::typical(16).into();
         let target = Target { backend, limits, profile };
         let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
-        let mut text = String::new();
-        head(&mut text, &plan);
-        Printer { plan: &plan, limits: &target.limits, lives: lives(&plan) }.page(&mut text);
+        let mut text = head(&plan) + "\n";
+        Printer::new(&plan, &target.limits).page(&mut text);
         text
     }
 

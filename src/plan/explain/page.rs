@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::apart::apart;
+use super::apart::Handovers;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits};
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
-use crate::plan::schedule::memory::Life;
+use crate::plan::schedule::memory::lives;
 use crate::plan::step::{Step, total};
 use crate::plan::value::Home;
 use crate::plan::value::ValueId;
@@ -17,12 +17,27 @@ const NAMED: usize = 3;
 
 /// The printer of a plan.
 pub(super) struct Printer<'a> {
-    pub plan: &'a Plan,
-    pub limits: &'a Limits,
-    pub lives: Vec<Option<Life>>,
+    plan: &'a Plan,
+    limits: &'a Limits,
+    handovers: Handovers<'a>,
+    /// The values of each slot, each after the last step that needs it, in the order of these steps.
+    tenants: Vec<Vec<(usize, ValueId)>>,
 }
 
-impl Printer<'_> {
+impl<'a> Printer<'a> {
+    pub fn new(plan: &'a Plan, limits: &'a Limits) -> Self {
+        let mut tenants = vec![Vec::new(); plan.slots.len()];
+        for ((value, life), id) in plan.values.iter().zip(lives(plan)).zip(0..) {
+            if let (Home::Slot(slot) | Home::Upload { slot: Some(slot), .. }, Some(life)) =
+                (value.home, life)
+            {
+                tenants[slot].push((life.last, ValueId(id)));
+            }
+        }
+        tenants.iter_mut().for_each(|of_slot| of_slot.sort_unstable());
+        Self { plan, limits, handovers: Handovers::new(plan), tenants }
+    }
+
     /// Prints the page.
     pub fn page(&self, page: &mut String) {
         let plan = self.plan;
@@ -91,27 +106,21 @@ impl Printer<'_> {
             let _ = write!(page, "; {memory}");
         }
         page.push('\n');
-        for (made, why) in apart(self.plan, at) {
+        for (made, why) in self.handovers.apart(at) {
             let _ = writeln!(page, "     not fused with {}: {why}", made + 1);
         }
     }
 
     /// The buffers that the step's results take, and the values that had them before.
     fn memory(&self, at: usize, outputs: &[ValueId]) -> Option<String> {
-        let Self { plan, lives, .. } = self;
         let reused: Vec<String> = outputs
             .iter()
             .filter_map(|output| {
-                let Home::Slot(slot) = plan.values[output.index()].home else { return None };
-                let before = (0..plan.values.len()).filter(|&index| {
-                    let same = match plan.values[index].home {
-                        Home::Slot(s) | Home::Upload { slot: Some(s), .. } => s == slot,
-                        _ => false,
-                    };
-                    same && lives[index].is_some_and(|life| life.last < at)
-                });
-                let before = before.max_by_key(|&index| lives[index].map(|life| life.last))?;
-                Some(format!("reuses the buffer of v{before}"))
+                let Home::Slot(slot) = self.plan.values[output.index()].home else { return None };
+                let of_slot = &self.tenants[slot];
+                let ended = of_slot.partition_point(|&(last, _)| last < at);
+                let (_, before) = of_slot[..ended].last()?;
+                Some(format!("reuses the buffer of v{}", before.0))
             })
             .collect();
         (!reused.is_empty()).then(|| reused.join(", "))

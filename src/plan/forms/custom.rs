@@ -8,7 +8,7 @@ use super::axes::Dims;
 use super::kernel_form::{KernelForm, Measure};
 use super::tally::{Tally, count};
 use crate::cost::selector::OpComplexity;
-use crate::ops::OwnKernel;
+use crate::ops::CustomKernel;
 use crate::plan::step_parts::Space;
 
 /// The assumed flops of an element: nothing is known of the kernel.
@@ -18,7 +18,7 @@ const FLOPS: f64 = 64.0;
 /// elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CustomForm {
-    pub kernel: Arc<OwnKernel>,
+    pub kernel: Arc<CustomKernel>,
     pub dims: Dims,
     /// Operands of the step, by position.
     pub inputs: SmallVec<[u16; 4]>,
@@ -52,7 +52,7 @@ impl KernelForm for CustomForm {
         Measure::Elements(self.points())
     }
 
-    fn own_kernel(&self) -> Option<&OwnKernel> {
+    fn custom_kernel(&self) -> Option<&CustomKernel> {
         Some(&self.kernel)
     }
 }

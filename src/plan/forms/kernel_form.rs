@@ -4,8 +4,8 @@ use super::tally::Tally;
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
-use crate::ops::OwnKernel;
-use crate::plan::step_parts::{OperandSource, Space, StepOperand, StepParts};
+use crate::ops::CustomKernel;
+use crate::plan::step_parts::{OperandSource, Space, StepContext, StepOperand};
 use crate::plan::target::Target;
 
 /// Everything that the plan must know of a kernel form.
@@ -30,11 +30,14 @@ pub(crate) trait KernelForm {
     /// Counts the work of the form.
     fn work(&self, tally: &mut Tally<'_>);
 
+    /// Finds what the step's expressions are, for both sides.
+    fn analyse(&mut self, _context: &StepContext<'_>) {}
+
     /// Chooses the schedule of a GPU kernel.
-    fn schedule(&mut self, _parts: &StepParts<'_>, _target: &Target) {}
+    fn tune(&mut self, _context: &StepContext<'_>, _target: &Target) {}
 
     /// The words of scratch memory that the schedule takes, 0 if none.
-    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+    fn scratch_words(&self, _context: &StepContext<'_>) -> usize {
         0
     }
 
@@ -54,13 +57,13 @@ pub(crate) trait KernelForm {
         work
     }
 
-    /// The elements that the host gathers one by one, each with an index to find and to check.
-    fn host_gathers(&self, parts: &StepParts<'_>) -> f64 {
-        gathers(parts.operands)
+    /// The elements that the host loads one by one, each with an index to find and to check.
+    fn host_indexed_loads(&self, context: &StepContext<'_>) -> f64 {
+        indexed_loads(context.operands)
     }
 
     /// The flops of the form's work that the host does not do.
-    fn host_spares(&self, _parts: &StepParts<'_>) -> f64 {
+    fn host_spares(&self, _context: &StepContext<'_>) -> f64 {
         0.0
     }
 
@@ -81,7 +84,7 @@ pub(crate) trait KernelForm {
 
     /// The kernel of the user's own that the form runs: it reads all of each table, wherever its indices point, and its
     /// duration is not known.
-    fn own_kernel(&self) -> Option<&OwnKernel> {
+    fn custom_kernel(&self) -> Option<&CustomKernel> {
         None
     }
 }
@@ -95,13 +98,13 @@ pub(crate) enum Measure {
     Elements(u64),
 }
 
-/// The elements that are gathered one by one through views of operands.
-pub(super) fn gathers(operands: &[StepOperand]) -> f64 {
-    let gathered = operands.iter().filter(|operand| match operand.source {
+/// The elements that are loaded one by one through views of operands.
+pub(super) fn indexed_loads(operands: &[StepOperand]) -> f64 {
+    let indexed = operands.iter().filter(|operand| match operand.source {
         OperandSource::Iota => operand.view.dims.len() > 1,
         _ => operand.clamp,
     });
-    gathered.map(|operand| points(&operand.view.dims) as f64).sum()
+    indexed.map(|operand| points(&operand.view.dims) as f64).sum()
 }
 
 /// The words of the partial results of so many parts, each of these dimensions; 0 for one part.

@@ -6,7 +6,6 @@
 
 pub(super) mod attention;
 pub(super) mod axes;
-mod border;
 pub(super) mod custom;
 mod join;
 mod kernel_form;
@@ -20,7 +19,6 @@ mod tally;
 
 pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
 pub(crate) use self::axes::{CollapsedAxes, Dims};
-pub(crate) use self::border::Bordered;
 pub(crate) use self::custom::CustomForm;
 pub(crate) use self::join::Joined;
 pub(crate) use self::kernel_form::{KernelForm, Measure};

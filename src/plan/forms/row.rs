@@ -6,7 +6,7 @@ use super::tally::{Tally, count};
 use crate::base::shape::points;
 use crate::expr::Ref;
 use crate::ops::RowKind;
-use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::step_parts::{Space, StepContext};
 use crate::plan::target::Target;
 
 /// Workgroups that fill a large GPU: of 256 threads, an H200's 132 cores hold 1056.
@@ -49,20 +49,20 @@ impl KernelForm for RowForm {
         tally.work.row = elements * self.kind.def().flops as f64;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) {
-        self.parts = row_parts(&self.outer, self.len, parts);
+    fn tune(&mut self, context: &StepContext<'_>, _target: &Target) {
+        self.parts = row_parts(&self.outer, self.len, context);
     }
 
-    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+    fn scratch_words(&self, _context: &StepContext<'_>) -> usize {
         partial(self.parts, &[points(&self.outer), self.kind.def().words])
     }
 }
 
 /// Parts of each row, for the forms that work along rows: long rows, or columns, fill a GPU however few they are. Rows
 /// that registers hold are not cut.
-pub(super) fn row_parts(outer: &[usize], len: usize, parts: &StepParts<'_>) -> usize {
+pub(super) fn row_parts(outer: &[usize], len: usize, context: &StepContext<'_>) -> usize {
     let rows = points(outer);
-    let across = parts.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
+    let across = context.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
     let (groups, held, least) =
         if across { (rows.div_ceil(32), 128, 128) } else { (rows, RowForm::HELD, GROUP * 16) };
     if len <= held || groups >= FILL_GROUPS {

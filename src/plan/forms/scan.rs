@@ -6,7 +6,7 @@ use super::row::row_parts;
 use super::tally::{Tally, count};
 use crate::expr::Ref;
 use crate::ops::Combine;
-use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::step_parts::{Space, StepContext};
 use crate::plan::target::Target;
 
 /// `prologue` over `outer ++ [len]`; outputs over the same space, with the combination of all up to an element along
@@ -38,11 +38,11 @@ impl KernelForm for ScanForm {
         tally.work.reduce = 2.0 * elements;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) {
-        self.parts = row_parts(&self.outer, self.len, parts);
+    fn tune(&mut self, context: &StepContext<'_>, _target: &Target) {
+        self.parts = row_parts(&self.outer, self.len, context);
     }
 
-    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+    fn scratch_words(&self, _context: &StepContext<'_>) -> usize {
         partial(self.parts, &self.outer)
     }
 }

@@ -8,7 +8,7 @@ use crate::base::shape::points;
 use crate::cost::Limits;
 use crate::expr::Ref;
 use crate::ops::key_bits;
-use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::step_parts::{Space, StepContext};
 use crate::plan::target::Target;
 
 /// Rows up to this length are sorted in workgroup memory, a key and a position each: 16 KiB, all that WebGPU promises.
@@ -98,19 +98,19 @@ impl KernelForm for SortForm {
         tally.work.arithmetic += elements * moves * SORT_MOVE;
     }
 
-    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) {
+    fn tune(&mut self, _context: &StepContext<'_>, target: &Target) {
         self.schedule = sort_schedule(points(&self.outer), self.len, self.count, &target.limits);
     }
 
     /// Candidates with their positions, or keys (and positions) before and after a digit and counts.
-    fn scratch_words(&self, parts: &StepParts<'_>) -> usize {
+    fn scratch_words(&self, context: &StepContext<'_>) -> usize {
         let (rows, len) = (points(&self.outer), self.len);
         match self.schedule {
             SortSchedule::Group | SortSchedule::Select { parts: 1 } => 0,
             SortSchedule::Select { parts } => rows * parts * self.count * 2,
             SortSchedule::Digits { bits, .. } => {
                 let tiles = len.div_ceil(self.schedule.tile());
-                let positions = parts.outputs.iter().any(|output| output.root != self.prologue);
+                let positions = context.outputs.iter().any(|output| output.root != self.prologue);
                 rows * (len * if positions { 4 } else { 2 } + (1 << bits) * (tiles + 1))
             }
         }

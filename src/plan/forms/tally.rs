@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::expr::{Expr, Ref};
-use crate::plan::step_parts::StepParts;
+use crate::plan::step_parts::StepContext;
 
 /// Adds up the work of a step.
 pub(crate) struct Tally<'a> {
@@ -15,8 +15,8 @@ pub(crate) struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    pub fn new(parts: &StepParts<'a>) -> Self {
-        Self { expr: parts.expr, roots: parts.roots(), work: Work::default() }
+    pub fn new(context: &StepContext<'a>) -> Self {
+        Self { expr: context.expr, roots: context.roots(), work: Work::default() }
     }
 
     /// Counts expressions that are evaluated so many times.

@@ -1,10 +1,9 @@
 //! The planner's own graph: the nodes that the outputs need, by position, simplified pass by pass.
 
 use slotmap::SecondaryMap;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::base::place::Place;
-use crate::base::shape::Move;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Op, Type};
 
@@ -59,24 +58,8 @@ impl Ir {
 
     /// The positions whose values kernels of the user's own read.
     pub fn read_as_they_are(&self) -> impl Iterator<Item = Ix> + '_ {
-        let own = self.nodes.iter().filter(|node| matches!(node.op, Op::Own(_)));
+        let own = self.nodes.iter().filter(|node| matches!(node.op, Op::Custom(_)));
         own.flat_map(|node| node.inputs.iter().copied())
-    }
-
-    /// With a copy in place of each source that is kept, and of each value that is kept twice: a value that outlives a
-    /// run has a buffer of its own.
-    pub fn with_copies_to_keep(mut self) -> Self {
-        for at in 0..self.keeps.len() {
-            let ix = self.keeps[at];
-            let node = &self.nodes[ix];
-            if node.op.is_source() || self.keeps[..at].contains(&ix) {
-                let to = Move::Reshape(node.ty.shape.clone());
-                let op = Op::Move { name: "copy", to };
-                self.keeps[at] = self.nodes.len();
-                self.nodes.push(IrNode { op, inputs: smallvec![ix], ..node.clone() });
-            }
-        }
-        self
     }
 
     /// True if two nodes are the two results of one sort.
@@ -87,26 +70,6 @@ impl Ir {
             return false;
         };
         how == other && part != other_part && a.inputs == b.inputs
-    }
-
-    /// With the two results of each sort next to each other, so that one kernel can make both.
-    pub fn with_pairs_joined(mut self) -> Self {
-        let count = self.nodes.len();
-        let mut order: Vec<Ix> = Vec::with_capacity(count);
-        for ix in 0..count {
-            let sorts = matches!(self.nodes[ix].op, Op::Sort { .. });
-            if sorts && order.contains(&ix) {
-                continue;
-            }
-            order.push(ix);
-            let mut later = ix + 1..if sorts { count } else { 0 };
-            order.extend(later.find(|&later| self.is_pair(ix, later)));
-        }
-        let mut at = vec![0; count];
-        order.iter().enumerate().for_each(|(to, &ix)| at[ix] = to);
-        self.nodes = order.iter().map(|&ix| self.nodes[ix].clone()).collect();
-        self.renumber(&at);
-        self
     }
 
     /// Without the nodes that no output needs any more.
@@ -145,7 +108,7 @@ impl Ir {
     }
 
     /// Replaces each position by its entry in `at`.
-    fn renumber(&mut self, at: &[Ix]) {
+    pub fn renumber(&mut self, at: &[Ix]) {
         for node in &mut self.nodes {
             node.inputs.iter_mut().for_each(|input| *input = at[*input]);
         }

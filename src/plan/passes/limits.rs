@@ -23,7 +23,7 @@ pub(crate) fn check(steps: &[Step], values: &[Value], target: &Target) -> Result
         check_bytes(value.bytes(limits), &value.place, value.op, &what)?;
     }
     let needs_gpu = |step: &&Step| {
-        step.form.kernel().own_kernel().is_some_and(|kernel| kernel.function.is_none())
+        step.form.kernel().custom_kernel().is_some_and(|kernel| kernel.function.is_none())
     };
     if let (Backend::Cpu, Some(step)) = (backend, steps.iter().find(needs_gpu)) {
         return Err(PlanError::GpuOnly { place: step.place.to_string() });
@@ -40,7 +40,7 @@ pub(crate) fn check(steps: &[Step], values: &[Value], target: &Target) -> Result
     }
     for step in steps {
         let bytes = step.scratch.map_or(0, |scratch| scratch.words.saturating_mul(4));
-        let op = step.ops.last().copied().unwrap_or_default();
+        let op = step.ops.last().map_or("", |op| op.name);
         check_bytes(bytes, &step.place, op, &|| "temporary memory".into())?;
     }
     Ok(())

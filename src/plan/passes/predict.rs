@@ -17,16 +17,16 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
     let read = total(step.reads().iter().map(|&id| read_bytes(step, id, values, limits)));
     let written = total(step.outputs.iter().map(|output| bytes(output.value)));
     let form = step.form.kernel();
-    let parts = step.parts(values);
-    let mut tally = Tally::new(&parts);
+    let context = step.context(values);
+    let mut tally = Tally::new(&context);
     form.work(&mut tally);
     let work = Work { bytes: read as f64 + written as f64, ..tally.work };
     let on_host = form.on_host(work);
     let [arithmetic, transcendental] = repeated(step);
-    let gathers = if is_join(step) { 0.0 } else { form.host_gathers(&parts) };
+    let indexed_loads = if is_join(step) { 0.0 } else { form.host_indexed_loads(&context) };
     let on_cpu = Work {
-        arithmetic: (on_host.arithmetic - form.host_spares(&parts) - arithmetic).max(0.0)
-            + WINDOW_FLOPS * gathers,
+        arithmetic: (on_host.arithmetic - form.host_spares(&context) - arithmetic).max(0.0)
+            + WINDOW_FLOPS * indexed_loads,
         transcendental: (on_host.transcendental - transcendental).max(0.0),
         product: on_host.product * form.host_padding(),
         dispatches: u64::from(!step.is_empty()),
@@ -102,7 +102,7 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
     };
     let operands = step.operands.iter().filter(|operand| operand.source.value() == Some(id));
     let reached = total(operands.map(|operand| match operand.source {
-        OperandSource::Table(_) if step.form.kernel().own_kernel().is_some() => u64::MAX,
+        OperandSource::Table(_) if step.form.kernel().custom_kernel().is_some() => u64::MAX,
         OperandSource::Table(_) => step.points(),
         _ => reached(&operand.view),
     }));

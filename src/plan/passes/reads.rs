@@ -20,13 +20,13 @@ pub(crate) struct Read {
 
 /// True if a node has a kernel form of its own, rather than an expression.
 pub(crate) fn is_heavy(op: &Op) -> bool {
-    matches!(op, Op::Reduce { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Own(_))
+    matches!(op, Op::Reduce { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Custom(_))
         || op.row_axis().is_some()
 }
 
 /// True if other operations may follow in the kernel of a node that has a form of its own.
 pub(crate) fn takes_epilogue(op: &Op) -> bool {
-    is_heavy(op) && !matches!(op, Op::Sort { .. } | Op::Own(_))
+    is_heavy(op) && !matches!(op, Op::Sort { .. } | Op::Custom(_))
 }
 
 /// The axes whose coordinates the node's expression reads.
@@ -135,7 +135,7 @@ pub(crate) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
             });
             reads.collect()
         }
-        Op::Own(_) => distinct((0..node.inputs.len()).map(input), Space::Whole),
+        Op::Custom(_) => distinct((0..node.inputs.len()).map(input), Space::Whole),
         Op::Move { to: Move::Reshape(_), .. } => distinct([input(0)], Space::Main),
         _ => {
             let mut reads = distinct(expr_reads(ir, views, ix), Space::Main);

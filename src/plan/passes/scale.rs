@@ -58,8 +58,8 @@ fn is_worth_units(product: &IrNode, ir: &Ir) -> bool {
     rows(shape(0)) > STRIP_ROWS && (0..2).all(|side| shape(side).elements() > 0)
 }
 
-/// Rows of a product's left operand.
-fn rows(x: &Shape) -> usize {
+/// The size of the last axis but one: the rows of a product's left operand, the keys of an attention.
+pub(super) fn rows(x: &Shape) -> usize {
     x.rank().checked_sub(2).map_or(1, |axis| x[axis])
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::ir::{Ir, IrNode, Ix};
+use super::scale::rows;
 use crate::base::dtype::{Scalar, Ty};
 use crate::base::shape::{Move, Range, Shape};
 use crate::expr::reference;
@@ -177,7 +178,7 @@ impl Pass<'_> {
             }
             Op::MatMul(_) if shape.dims().last() == Some(&0) => 0.0,
             // No keys.
-            Op::Attention(_) if keys(self.shape(node.inputs[1])) == 0 => 0.0,
+            Op::Attention(_) if rows(self.shape(node.inputs[1])) == 0 => 0.0,
             _ => return None,
         };
         Some(Scalar::new(node.ty.dtype, value))
@@ -211,11 +212,6 @@ impl Pass<'_> {
             _ => None,
         }
     }
-}
-
-/// The number of keys of an attention.
-fn keys(shape: &Shape) -> usize {
-    shape.rank().checked_sub(2).map_or(1, |axis| shape[axis])
 }
 
 /// True if a movement changes nothing.

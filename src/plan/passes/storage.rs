@@ -1,79 +1,55 @@
-//! The values that have storage, their homes, and the steps that read and write them.
+//! The values that have storage, and their homes.
 
 use super::fuse::Fusion;
 use super::ir::{Ir, Ix};
 use super::path::Views;
-use super::{emit, predict};
 use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::ops::Op;
-use crate::plan::passes::failure_sites::Sites;
-use crate::plan::step::Step;
-use crate::plan::target::Target;
 use crate::plan::value::ValueId;
 use crate::plan::value::{Home, Value};
 
-/// Gives values a home as steps come to need them.
+/// The homes of the values that steps read and write.
 pub(crate) struct ValueHomes<'a> {
     ir: &'a Ir,
     views: &'a Views,
-    sites: &'a Sites,
-    target: &'a Target,
-    of: Vec<Option<ValueId>>,
+    backend: Backend,
+    /// The value of each stored node.
+    pub of: Vec<Option<ValueId>>,
     pub values: Vec<Value>,
     pub downloads: Vec<ValueId>,
     pub keeps: Vec<ValueId>,
 }
 
 impl<'a> ValueHomes<'a> {
-    pub fn new(ir: &'a Ir, views: &'a Views, sites: &'a Sites, target: &'a Target) -> Self {
+    /// Gives a home to all that the groups read and store, and to the outputs.
+    pub fn assign(
+        ir: &'a Ir,
+        views: &'a Views,
+        fusion: &Fusion,
+        backend: Backend,
+    ) -> Result<Self, PlanError> {
         let of = vec![None; ir.nodes.len()];
-        Self {
-            ir,
-            views,
-            sites,
-            target,
-            of,
-            values: Vec::new(),
-            downloads: Vec::new(),
-            keeps: Vec::new(),
-        }
-    }
-
-    /// The steps of all groups, unordered; fills in the outputs.
-    pub fn steps(&mut self, fusion: &Fusion) -> Result<Vec<Step>, PlanError> {
+        let (values, downloads, keeps) = (Vec::new(), Vec::new(), Vec::new());
+        let mut homes = Self { ir, views, backend, of, values, downloads, keeps };
         for read in fusion.groups.iter().flat_map(|group| &group.reads) {
-            self.source(read.base);
+            homes.source(read.base);
         }
         for group in &fusion.groups {
             for &ix in group.extra.iter().chain([&group.root]) {
-                self.of[ix] = Some(self.add(ix, Home::Slot(0)));
+                homes.of[ix] = Some(homes.add(ix, Home::Slot(0)));
             }
         }
-        let mut steps = Vec::with_capacity(fusion.groups.len());
-        for group in &fusion.groups {
-            let step = emit::step(self.ir, self.views, self.sites, fusion, group, &self.of);
-            let mut step = step.ok_or_else(|| PlanError::Invalid {
-                pass: "emit",
-                what: format!("{} cannot be expressed", self.ir.nodes[group.root].op.name()),
-            })?;
-            if self.target.backend == Backend::Gpu {
-                step.tune(&self.values, self.target);
-            }
-            predict::predict(&mut step, &self.values, self.target);
-            steps.push(step);
-        }
-        let ir = self.ir;
-        self.downloads =
-            ir.downloads.iter().map(|&ix| self.output(ix)).collect::<Result<_, _>>()?;
-        self.keeps = ir.keeps.iter().map(|&ix| self.output(ix)).collect::<Result<_, _>>()?;
-        for (at, value) in self.keeps.iter().enumerate() {
-            let home = &mut self.values[value.index()].home;
+        homes.downloads =
+            ir.downloads.iter().map(|&ix| homes.output(ix)).collect::<Result<_, _>>()?;
+        homes.keeps = ir.keeps.iter().map(|&ix| homes.output(ix)).collect::<Result<_, _>>()?;
+        for (at, value) in homes.keeps.iter().enumerate() {
+            let home = &mut homes.values[value.index()].home;
             if matches!(home, Home::Slot(_)) {
                 *home = Home::Kept(at);
             }
         }
-        Ok(steps)
+        Ok(homes)
     }
 
     /// The value that an output is read from.
@@ -91,7 +67,7 @@ impl<'a> ValueHomes<'a> {
         if self.of[ix].is_some() {
             return;
         }
-        let slot = (self.target.backend == Backend::Gpu).then_some(0);
+        let slot = (self.backend == Backend::Gpu).then_some(0);
         match self.ir.nodes[ix].op {
             Op::Upload(input) => self.of[ix] = Some(self.add(ix, Home::Upload { input, slot })),
             Op::Resident(at) => self.of[ix] = Some(self.add(ix, Home::Resident(at))),

@@ -14,6 +14,7 @@ use self::routes::{Routes, TimedRoute, near, weighted};
 use self::rule::Rule;
 use self::split::{SideTargets, Split, split};
 use super::pipeline::plan;
+use super::step::total;
 use super::{Plan, Target};
 use crate::cost::{Backend, Placement, Residence, Route};
 use crate::error::PlanError;
@@ -151,7 +152,8 @@ impl Asked<'_> {
             return Ok(None);
         }
         let split = split(self.graph, whole, SideTargets { cpu, gpu }, self.residents)?;
-        Ok(split.filter(|split| self.has_room(split.held_bytes())))
+        let held = |split: &Split| total(split.parts.iter().map(|part| part.plan.held_bytes));
+        Ok(split.filter(|split| self.has_room(held(split))))
     }
 
     /// The route that is taken, that of the first plan or the split, and the routes that may be tried: none if a trial

@@ -6,6 +6,7 @@ use super::routes::Routes;
 use super::split::Split;
 use crate::cost::{Backend, Prediction};
 use crate::plan::execution_plan::Plan;
+use crate::plan::step::total;
 use crate::plan::target::Target;
 
 /// A graph's plan, and the predicted times of the sides for all of it.
@@ -24,11 +25,38 @@ pub(crate) struct Placed {
 
 /// The plan or plans that run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Planned {
+pub(crate) enum Planned<P = Plan> {
     /// The whole graph on one side.
-    Whole(Plan),
+    Whole(P),
     /// Some on either.
-    Split(Split),
+    Split(Split<P>),
+}
+
+impl<P> Planned<P> {
+    /// The same pieces, with what `of` makes of each plan.
+    pub fn map<Q>(self, of: impl Fn(P) -> Q) -> Planned<Q> {
+        match self {
+            Self::Whole(plan) => Planned::Whole(of(plan)),
+            Self::Split(split) => Planned::Split(split.map(of)),
+        }
+    }
+
+    /// The same pieces, with references to the plans.
+    pub fn as_ref(&self) -> Planned<&P> {
+        match self {
+            Self::Whole(plan) => Planned::Whole(plan),
+            Self::Split(split) => Planned::Split(split.as_ref()),
+        }
+    }
+
+    /// The plan of each piece, in an order in which they can run.
+    pub fn iter(&self) -> impl Iterator<Item = &P> {
+        let (whole, parts) = match self {
+            Self::Whole(plan) => (Some(plan), &[][..]),
+            Self::Split(split) => (None, &split.parts[..]),
+        };
+        whole.into_iter().chain(parts.iter().map(|part| &part.plan))
+    }
 }
 
 impl Placed {
@@ -52,10 +80,7 @@ impl Placed {
 
     /// Bytes that a run holds until it is done.
     pub fn held_bytes(&self) -> u64 {
-        match &self.planned {
-            Planned::Whole(plan) => plan.held_bytes,
-            Planned::Split(split) => split.held_bytes(),
-        }
+        total(self.planned.iter().map(|plan| plan.held_bytes))
     }
 
     /// Predicted seconds of a run.

@@ -12,6 +12,8 @@ pub mod memory;
 pub mod pool;
 #[path = "threads.rs"]
 pub mod threads;
+#[path = "../../../src/exec/words.rs"]
+mod words;
 
 pub(crate) use host::{HostBuffer, Allocator};
 

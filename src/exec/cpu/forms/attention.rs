@@ -3,12 +3,13 @@
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 
+use super::epilogue::Epilogue;
 use super::matmul::{Matrices, MatrixSlice, ProductOutputs, multiply};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::{for_each, parts};
 use crate::exec::cpu::tape::{math, wide};
-use crate::exec::cpu::{ExprHole, Job};
 use crate::plan::{AttentionForm, Space};
 
 /// Queries of a block.
@@ -21,10 +22,8 @@ pub(crate) fn run(
     form: &AttentionForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
-    let inputs = job.inputs(Space::Out);
-    let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
-    let mut apart = Vec::new();
-    let mut results = ProductOutputs::new(outputs, &mut apart, tape, &inputs);
+    let (epilogue, mut apart) = (Epilogue::of(job), Vec::new());
+    let mut results = ProductOutputs::new(outputs, &mut apart, &epilogue);
     let operands = AttentionOperands::of(job, form)?;
     let scale = job.step.scalars[usize::from(form.scale)].value() as f32;
     attend(form, &operands, scale, bytemuck::cast_slice_mut(results.sums_mut()));

@@ -10,7 +10,7 @@ use crate::exec::HostBuffer;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
 use crate::expr::ExprNode;
-use crate::plan::{Bordered, MapForm, OperandSource, StepOperand};
+use crate::plan::{Border, MapForm, OperandSource, StepOperand};
 
 /// A value with a border, where the value lies in memory.
 pub(super) struct BorderedMap<'a> {
@@ -28,13 +28,9 @@ impl<'a> BorderedMap<'a> {
         let step = job.step;
         let [output] = &step.outputs[..] else { return None };
         let is_word = |dtype| matches!(dtype, DType::F32 | DType::I32 | DType::U32);
-        let Bordered { element, border, inside: ranges } =
-            Bordered::of(&step.expr, &step.scalars, output.root);
-        let (ExprNode::Load(at), ExprNode::Scalar(border)) =
-            (step.expr.node(element), step.expr.node(border?))
-        else {
-            return None;
-        };
+        let Border { element, number, inside: ranges, .. } =
+            Border::of(&step.borders, output.root)?;
+        let ExprNode::Load(at) = step.expr.node(*element) else { return None };
         let operand = &step.operands[usize::from(at)];
         let OperandSource::Value(value) = operand.source else { return None };
         let buffer = job.values[value.index()].as_deref()?;
@@ -43,7 +39,7 @@ impl<'a> BorderedMap<'a> {
         }
         let mut inside: SmallVec<[Range<usize>; 4]> = form.dims.iter().map(|&dim| 0..dim).collect();
         for (at, range) in ranges {
-            let (axis, range) = counted(&step.operands[at], range)?;
+            let (axis, range) = counted(&step.operands[*at], range.clone())?;
             let own = &mut inside[axis];
             *own = own.start.max(range.start)..own.end.min(range.end);
         }
@@ -58,7 +54,7 @@ impl<'a> BorderedMap<'a> {
         lies_there.then(|| Self {
             dims: &form.dims,
             inside,
-            border: step.scalars[usize::from(border)].lane_bits(),
+            border: step.scalars[*number].lane_bits(),
             elements: BoundInput::elements(&view, buffer),
         })
     }

@@ -3,6 +3,7 @@
 pub(crate) mod attention;
 mod border;
 pub(crate) mod custom;
+pub(crate) mod epilogue;
 pub(crate) mod fold;
 mod join;
 pub(crate) mod map;
@@ -14,3 +15,4 @@ pub(crate) mod row;
 pub(crate) mod scan;
 pub(crate) mod sliding;
 pub(crate) mod sort;
+mod vectors;

@@ -24,8 +24,8 @@ pub(crate) struct Images<'w, 'a> {
     channels: Vec<i64>,
     /// Down and along.
     axes: [ImageAxis; 2],
-    /// The row elements of a matrix of windows: their channel, and their coordinates in a window.
-    elements: Vec<(usize, [usize; 2])>,
+    /// The axes of window elements, outermost first: their number, and the axis of windows that they lie along, if any.
+    rows: SmallVec<[(usize, Option<usize>); 4]>,
 }
 
 #[derive(Clone, Debug)]
@@ -65,8 +65,6 @@ pub(crate) struct BlockLayout {
     /// Elements of a phase, and of a channel.
     phase: usize,
     channel: usize,
-    /// The place of each element of a window, counted from that of the window.
-    pub offsets: Vec<usize>,
     /// Elements of a block.
     pub len: usize,
 }
@@ -107,26 +105,14 @@ impl<'w, 'a> Images<'w, 'a> {
             return None;
         }
         let mut channels = vec![0];
-        let mut elements = vec![(0, [0; 2])];
-        // Outermost first, so that the order is that of rows.
-        for (axis, tap) in windows.rows.iter().zip(&taps).rev() {
-            let next = |&(channel, at): &(usize, [usize; 2])| {
-                (0..axis.dim).map(move |i| match tap {
-                    Some(along) => {
-                        let mut at = at;
-                        at[*along] = i;
-                        (channel, at)
-                    }
-                    None => (channel * axis.dim + i, at),
-                })
-            };
-            elements = elements.iter().flat_map(next).collect();
-            if tap.is_none() {
-                let next = |&from: &i64| (0..axis.dim).map(move |i| from + i as i64 * axis.step.at);
-                channels = channels.iter().flat_map(next).collect();
-            }
+        // Outermost first.
+        let rows = windows.rows.iter().zip(&taps).rev();
+        for (axis, _) in rows.clone().filter(|(_, tap)| tap.is_none()) {
+            let next = |&from: &i64| (0..axis.dim).map(move |i| from + i as i64 * axis.step.at);
+            channels = channels.iter().flat_map(next).collect();
         }
-        Some(Self { windows, channels, axes, elements })
+        let rows = rows.map(|(axis, &tap)| (axis.dim, tap)).collect();
+        Some(Self { windows, channels, axes, rows })
     }
 
     /// Rows of windows, and windows of a row.
@@ -140,13 +126,31 @@ impl<'w, 'a> Images<'w, 'a> {
         let pitch = along.len(along.count);
         let phase = down.len(rows) * pitch;
         let channel = phase * down.phases.len() * along.phases.len();
-        let place = |&(index, [i, j]): &(usize, [usize; 2])| {
-            let ([y_phase, y], [x_phase, x]) = (down.tap(i), along.tap(j));
-            index * channel + (y_phase * along.phases.len() + x_phase) * phase + y * pitch + x
-        };
-        let offsets = self.elements.iter().map(place).collect();
         let len = self.channels.len() * channel + BEHIND;
-        BlockLayout { pitch, phase, channel, offsets, len }
+        BlockLayout { pitch, phase, channel, len }
+    }
+
+    /// The place of each element of a window in blocks of `layout`, counted from that of the window.
+    pub fn offsets(&self, layout: &BlockLayout) -> Vec<usize> {
+        let phases = self.axes[1].phases.len();
+        // The distance of neighbours along an axis of channels.
+        let mut channel = layout.channel * self.channels.len();
+        let mut offsets = vec![0];
+        for &(dim, tap) in &self.rows {
+            channel /= if tap.is_none() { dim } else { 1 };
+            let place = |i: usize| match tap.map(|axis| (axis, self.axes[axis].tap(i))) {
+                None => i * channel,
+                Some((0, [phase, y])) => phase * phases * layout.phase + y * layout.pitch,
+                Some((_, [phase, x])) => phase * layout.phase + x,
+            };
+            let places: SmallVec<[usize; 16]> = (0..dim).map(place).collect();
+            let mut next = Vec::with_capacity(offsets.len() * dim);
+            offsets
+                .iter()
+                .for_each(|offset| next.extend(places.iter().map(|place| offset + place)));
+            offsets = next;
+        }
+        offsets
     }
 
     /// Lays out the elements of image `index` that `rows` rows of windows from `first` on see. `block` has the length of
@@ -372,14 +376,15 @@ pub(super) fn check(
     assert_eq!(rows * columns, height * width);
     for per in [1, 2, rows] {
         let layout = images.layout(per);
-        assert_eq!(layout.offsets.len(), deep);
+        let offsets = images.offsets(&layout);
+        assert_eq!(offsets.len(), deep);
         for (index, first) in
             (0..count).flat_map(|index| (0..rows).step_by(per).map(move |row| (index, row)))
         {
             let mut block = vec![f32::NAN; layout.len];
             let own = per.min(rows - first);
             images.lay_out(index, &layout, (first, own), &mut block);
-            for (k, offset) in layout.offsets.iter().enumerate() {
+            for (k, offset) in offsets.iter().enumerate() {
                 for (row, column) in
                     (0..own).flat_map(|row| (0..columns).map(move |column| (row, column)))
                 {
@@ -388,7 +393,7 @@ pub(super) fn check(
                     assert_eq!(got, want, "{per} {index} {k} {first} {row} {column}");
                 }
             }
-            let last = layout.offsets.iter().max().copied().unwrap_or(0);
+            let last = offsets.iter().max().copied().unwrap_or(0);
             assert!(last + layout.places(per, columns) + BEHIND <= layout.len + 1);
         }
     }

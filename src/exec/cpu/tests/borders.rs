@@ -1,10 +1,12 @@
 //! Values with a border of one number, whose lines are copied.
 
+use smallvec::smallvec;
+
 use super::SPECIAL;
 use super::case::{Case, floats, view};
 use crate::base::dtype::{DType, Element};
 use crate::expr::Builder;
-use crate::plan::{Form, OperandSource, Space, StepOperand};
+use crate::plan::{Border, Form, OperandSource, Space, StepOperand};
 
 /// Checks a value of `inner` elements along each axis, read with `strides` from `offset` on. Elements of a border lie
 /// `before` and `after` them.
@@ -21,7 +23,7 @@ fn check<T: Element>(
     let x = case.load(&b, data, Space::Main, view(&dims, &strides, offset - start));
     case.clamp();
     let border = case.scalar(&b, T::DTYPE, border);
-    let mut padded = x;
+    let (mut padded, mut inside) = (x, smallvec![]);
     for axis in axes {
         let along = axes.map(|other| i64::from(other == axis));
         let counter = StepOperand {
@@ -32,10 +34,12 @@ fn check<T: Element>(
             clamp: false,
         };
         let at = case.operand(&b, counter);
-        let first = case.scalar(&b, DType::I32, before[axis] as f64);
-        let end = case.scalar(&b, DType::I32, (before[axis] + inner[axis]) as f64);
+        let range = before[axis] as i64..(before[axis] + inner[axis]) as i64;
+        let [first, end] = [range.start, range.end].map(|x| case.scalar(&b, DType::I32, x as f64));
         padded = at.ge(first).and(at.lt(end)).select(padded, border, x);
+        inside.push((1 + axis, range));
     }
+    case.borders.push(Border { padded: padded.r(), element: x.r(), number: 0, inside });
     case.check(&b, Form::map(&dims), &[(T::DTYPE, padded.r())], 0.0);
 }
 

@@ -18,9 +18,9 @@ use crate::graph::NodeId;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::reference::Reference;
 use crate::plan::{
-    AttentionForm, Cost, CustomForm, Dims, Form, Home, MapForm, MatMulForm, OperandSource, Plan,
-    ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Space,
-    Step, StepOperand, StepOutput, Value as Stored, ValueId,
+    AttentionForm, Border, Cost, CustomForm, Dims, Form, Home, MapForm, MatMulForm, OperandSource,
+    Plan, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm,
+    Space, Step, StepOp, StepOperand, StepOutput, Value as Stored, ValueId,
 };
 
 pub fn view(dims: &[usize], strides: &[i64], offset: i64) -> View {
@@ -47,6 +47,8 @@ pub struct Case {
     operands: Vec<StepOperand>,
     scalars: Vec<Scalar>,
     uploads: Vec<Arc<HostBuffer>>,
+    /// The borders of values that a plan would know of.
+    pub borders: Vec<Border>,
     /// The view of the first output, where it is not contiguous.
     pub output_view: Option<View>,
 }
@@ -152,7 +154,7 @@ impl Case {
             downloads: step_outputs.iter().map(|output: &StepOutput| output.value).collect(),
             values,
             steps: vec![Step {
-                ops: vec!["test"],
+                ops: vec![StepOp { node: NodeId::default(), name: "test" }],
                 place: Place::caller(),
                 form,
                 expr: b.clone().finish(),
@@ -160,6 +162,7 @@ impl Case {
                 scalars: self.scalars,
                 outputs: step_outputs,
                 lookups: Vec::new(),
+                borders: self.borders,
                 scratch: None,
                 cost: Cost::default(),
             }],

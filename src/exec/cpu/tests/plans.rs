@@ -17,7 +17,8 @@ use crate::exec::cpu::{CpuPool, CpuProgram, CpuRun, RunData};
 use crate::expr::{Builder, E};
 use crate::graph::NodeId;
 use crate::plan::{
-    Cost, Form, Home, OperandSource, Plan, Space, Step, StepOperand, StepOutput, Value, ValueId,
+    Cost, Form, Home, OperandSource, Plan, Space, Step, StepOp, StepOperand, StepOutput, Value,
+    ValueId,
 };
 
 const LEN: usize = 1000;
@@ -51,7 +52,7 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
         clamp: false,
     };
     Step {
-        ops: vec!["test"],
+        ops: vec![StepOp { node: NodeId::default(), name: "test" }],
         place: Place::caller(),
         form: Form::map(&[LEN]),
         expr: b.finish(),
@@ -59,6 +60,7 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
         scalars: Vec::new(),
         outputs: smallvec![StepOutput { value: ValueId(to), dtype: DType::F32, root, view }],
         lookups: Vec::new(),
+        borders: Vec::new(),
         scratch: None,
         cost: Cost::default(),
     }

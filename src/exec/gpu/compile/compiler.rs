@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::custom;
 use super::disk::PipelineStore;
 use super::pipelines::{Pipeline, PipelineKey, Pipelines};
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::base::process::caught;
 use crate::base::trace::event;
 use crate::codegen::Dispatch;
@@ -22,8 +22,8 @@ fn compiling(dispatch: &Dispatch) -> String {
 
 /// The error for a kernel that the device cannot compile: a fault of the user, or of this crate.
 fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
-    match &dispatch.own {
-        Some(own) => DeviceError::Kernel { place: own.place.to_string(), op: "wgsl", reason },
+    match &dispatch.custom {
+        Some(module) => DeviceError::Kernel { place: module.place.to_string(), op: "wgsl", reason },
         None => DeviceError::Refused { doing: compiling(dispatch), reason },
     }
 }
@@ -67,7 +67,7 @@ impl PipelineCompiler {
     /// # Errors
     /// [`DeviceError::Kernel`] for a bad custom kernel, [`DeviceError::Refused`] for another one; if the device is lost.
     pub fn pipelines(&self, dispatches: &[Dispatch]) -> Result<Compiled, DeviceError> {
-        self.check_own(dispatches)?;
+        self.check_custom(dispatches)?;
         let keys: Vec<PipelineKey> = dispatches.iter().map(PipelineKey::of).collect();
         let mut distinct: HashMap<&PipelineKey, Option<Arc<Pipeline>>> = HashMap::new();
         let mut missing = Vec::new();
@@ -108,12 +108,12 @@ impl PipelineCompiler {
 
     /// Refuses custom kernels with more workgroups, or more memory of a workgroup, than the device has: wgpu checks neither.
     /// Kernels of this crate keep to the limits.
-    fn check_own(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
+    fn check_custom(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
         let limits = self.driver.device_limits();
         let most = limits.max_compute_workgroups_per_dimension;
         let memory = limits.max_compute_workgroup_storage_size;
         for dispatch in dispatches {
-            let Some(own) = &dispatch.own else { continue };
+            let Some(module) = &dispatch.custom else { continue };
             let [x, y, z] = dispatch.groups;
             if x.max(y).max(z) > most {
                 let reason = format!(
@@ -121,7 +121,7 @@ impl PipelineCompiler {
                 );
                 return Err(refused(dispatch, reason));
             }
-            let bytes = custom::workgroup_bytes(&dispatch.wgsl, &own.entry);
+            let bytes = custom::workgroup_bytes(&dispatch.wgsl, &module.entry);
             if bytes > memory.into() {
                 let reason = format!(
                     "its variables of a workgroup take {bytes} bytes, and at most {memory} are there"
@@ -143,7 +143,7 @@ impl PipelineCompiler {
                 module: &module(calls, dispatch),
                 entry_point: Some(key.entry.as_deref().unwrap_or("main")),
                 compilation_options: wgpu::PipelineCompilationOptions {
-                    zero_initialize_workgroup_memory: dispatch.own.is_some(),
+                    zero_initialize_workgroup_memory: dispatch.custom.is_some(),
                     ..Default::default()
                 },
                 cache: entry.as_ref().map(|entry| &*entry.cache),
@@ -170,7 +170,7 @@ fn module(calls: &Calls<'_>, dispatch: &Dispatch) -> wgpu::ShaderModule {
         label: Some(&dispatch.label),
         source: wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into()),
     };
-    if dispatch.own.is_some() {
+    if dispatch.custom.is_some() {
         return calls.create_shader_module(descriptor);
     }
     // SAFETY: the text comes from this crate's code generator alone, whose kernels index in

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::base::disk_cache::{Store, hash};
-use crate::base::disk_writer::DiskWriter;
+use crate::base::disk::cache::{Store, hash};
+use crate::base::disk::writer::DiskWriter;
 use crate::exec::gpu::driver::{Calls, Driver, WgpuHandle};
 
 /// The pipelines of one adapter, driver and version of this crate.

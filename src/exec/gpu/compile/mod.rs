@@ -10,6 +10,6 @@ mod kernels;
 mod pipelines;
 
 pub(crate) use compiler::PipelineCompiler;
-pub(crate) use custom::check as check_own;
+pub(crate) use custom::check as check_custom;
 pub(crate) use kernels::{Kernels, has_room_for_params};
 pub(crate) use pipelines::Pipeline;

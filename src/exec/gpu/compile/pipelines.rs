@@ -23,7 +23,7 @@ pub(crate) struct PipelineKey {
 
 impl PipelineKey {
     pub fn of(dispatch: &Dispatch) -> Self {
-        let entry = dispatch.own.as_ref().map(|own| own.entry.clone());
+        let entry = dispatch.custom.as_ref().map(|module| module.entry.clone());
         Self { wgsl: dispatch.wgsl.clone(), entry, shape: BindingShape::of(dispatch) }
     }
 

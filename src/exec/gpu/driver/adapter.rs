@@ -11,8 +11,18 @@ pub(crate) struct AdapterChoice {
     pub name_part: Option<String>,
     /// True if an adapter that runs on the host's cores is good enough.
     pub software_too: bool,
-    /// The description by wgpu of an adapter that was opened before, if it must be that one.
-    known: Option<wgpu::AdapterInfo>,
+    /// The adapter that was seen before, if it must be that one.
+    known: Option<Known>,
+}
+
+/// An adapter that was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    /// The description by wgpu.
+    adapter: wgpu::AdapterInfo,
+    /// Adapters before it with an equal description. Equal cards have their PCI bus IDs in it, but only Vulkan gives
+    /// them.
+    equal_before: usize,
 }
 
 impl AdapterChoice {
@@ -21,9 +31,9 @@ impl AdapterChoice {
         Self { name_part, software_too, known: None }
     }
 
-    /// The adapter of `info` and no other. Equal cards are told apart by their PCI bus ID, which only Vulkan gives.
+    /// The adapter of `info` and no other.
     pub fn again(info: &GpuInfo) -> Self {
-        Self { name_part: None, software_too: true, known: Some(info.adapter.clone()) }
+        Self { name_part: None, software_too: true, known: Some(info.known.clone()) }
     }
 
     fn fits(&self, adapter: &wgpu::AdapterInfo) -> bool {
@@ -31,17 +41,16 @@ impl AdapterChoice {
             adapter.name.to_lowercase().contains(&part.to_lowercase())
                 || adapter.device_pci_bus_id.eq_ignore_ascii_case(part)
         };
-        self.known.as_ref().is_none_or(|known| known == adapter)
+        self.known.as_ref().is_none_or(|known| known.adapter == *adapter)
             && self.name_part.as_ref().is_none_or(has)
             && (self.software_too || adapter.device_type != DeviceType::Cpu)
     }
 }
 
-/// The description of an opened adapter.
+/// The description of an adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GpuInfo {
-    /// The description by wgpu.
-    adapter: wgpu::AdapterInfo,
+    known: Known,
     pub name: String,
     /// `Vulkan`, `Metal`, `Dx12` or `BrowserWebGpu`.
     pub backend: String,
@@ -55,8 +64,8 @@ pub(crate) struct GpuInfo {
 }
 
 impl GpuInfo {
-    /// The description of an adapter whose device has these limits.
-    pub(super) fn of(adapter: &wgpu::Adapter, limits: &wgpu::Limits) -> Self {
+    /// The description of an adapter whose device has these limits, and before which so many have an equal one.
+    pub(super) fn of(adapter: &wgpu::Adapter, limits: &wgpu::Limits, equal_before: usize) -> Self {
         let info = adapter.get_info();
         // Some browsers tell no names.
         let name = if info.name.is_empty() { "WebGPU adapter".into() } else { info.name.clone() };
@@ -68,15 +77,35 @@ impl GpuInfo {
             software: info.device_type == DeviceType::Cpu,
             binding_bytes: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
             buffer_bytes: limits.max_buffer_size,
-            adapter: info,
+            known: Known { adapter: info, equal_before },
         }
+    }
+
+    /// The PCI bus ID, if the backend gives it.
+    pub fn pci_bus_id(&self) -> Option<&str> {
+        Some(&*self.known.adapter.device_pci_bus_id).filter(|bus| !bus.is_empty())
     }
 }
 
 /// The position of the fastest kind of adapter that fits; the first of equals.
 pub(super) fn best(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> Option<usize> {
-    let fitting = found.iter().enumerate().filter(|(_, adapter)| choice.fits(adapter));
-    fitting.min_by_key(|(_, adapter)| rank(adapter.device_type)).map(|(index, _)| index)
+    let mut fitting = (0..found.len()).filter(|&index| choice.fits(&found[index]));
+    match &choice.known {
+        Some(known) => fitting.nth(known.equal_before),
+        None => fitting.min_by_key(|&index| rank(found[index].device_type)),
+    }
+}
+
+/// The positions of all adapters, the fastest kind first.
+pub(super) fn ranked(found: &[wgpu::AdapterInfo]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..found.len()).collect();
+    order.sort_by_key(|&index| rank(found[index].device_type));
+    order
+}
+
+/// The number of adapters before position `index` with an equal description.
+pub(super) fn equal_before(found: &[wgpu::AdapterInfo], index: usize) -> usize {
+    found[..index].iter().filter(|&other| *other == found[index]).count()
 }
 
 fn rank(kind: DeviceType) -> u8 {
@@ -91,7 +120,7 @@ fn rank(kind: DeviceType) -> u8 {
 
 pub(super) fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> DeviceError {
     let wanted = match (&choice.known, &choice.name_part, choice.software_too) {
-        (Some(known), ..) => format!("that is {} as it was opened before", known.name),
+        (Some(known), ..) => format!("that is {} as it was before", known.adapter.name),
         (None, Some(part), true) => format!("whose name contains \"{part}\""),
         (None, Some(part), false) => format!("in hardware whose name contains \"{part}\""),
         (None, None, true) => "at all".into(),
@@ -109,8 +138,10 @@ pub(super) fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> 
         _ if found.is_empty() => {
             "Install a Vulkan, Metal or DirectX 12 driver, or use `Device::cpu()`"
         }
-        (Some(_), _) => "Open the device anew, or use `Recovery::Cpu`",
-        (None, Some(_)) => "Name one of these in `ONETRIP_ADAPTER`, or use `Device::cpu()`",
+        (Some(_), _) => "Choose one of `Device::gpus()` anew, or use `Recovery::Cpu`",
+        (None, Some(_)) => {
+            "Name one of these by `adapter` or `ONETRIP_ADAPTER`, or use `Device::cpu()`"
+        }
         (None, None) => {
             "`Device::gpu()` and `ONETRIP_BACKEND=gpu` take any of these; `Device::cpu()` needs none"
         }
@@ -170,14 +201,28 @@ mod tests {
 
     #[test]
     fn an_adapter_is_opened_again_and_no_other_instead() {
-        let again = |known| AdapterChoice { software_too: true, known, ..Default::default() };
-        for (at, known) in host().into_iter().enumerate() {
-            assert_eq!(best(&host(), &again(Some(known))), Some(at));
+        let again = |adapter, equal_before| {
+            let known = Some(Known { adapter, equal_before });
+            AdapterChoice { software_too: true, known, ..Default::default() }
+        };
+        // Without bus IDs, the order alone tells equal cards apart.
+        let equal = || adapter("Card", DeviceType::DiscreteGpu, "");
+        let host = [host(), vec![equal(), equal()]].concat();
+        for (at, known) in host.iter().enumerate() {
+            assert_eq!(best(&host, &again(known.clone(), equal_before(&host, at))), Some(at));
         }
         let gone = adapter("Big Card", DeviceType::DiscreteGpu, "0000:04:00.0");
-        let choice = again(Some(gone));
-        assert_eq!(best(&host(), &choice), None);
-        assert!(none_fits(&host(), &choice).to_string().contains("Big Card as it was opened"));
+        for choice in [again(gone, 0), again(equal(), 2)] {
+            assert_eq!(best(&host, &choice), None);
+        }
+        let message = none_fits(&host, &again(equal(), 2)).to_string();
+        assert!(message.contains("Card as it was before; found: llvmpipe"), "{message}");
+    }
+
+    #[test]
+    fn the_best_of_all_is_listed_first() {
+        assert_eq!(ranked(&host()), [2, 3, 4, 1, 5, 0]);
+        assert_eq!(ranked(&[]), [0; 0]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
     .union(wgpu::Backends::DX12)
     .union(wgpu::Backends::BROWSER_WEBGPU);
 
+static OPENING: LazyLock<SingleFlight> = LazyLock::new(SingleFlight::default);
+
 impl Driver {
     /// Opens the best adapter that fits `choice`, with those of `features` that it has.
     ///
@@ -27,7 +29,6 @@ impl Driver {
         choice: &AdapterChoice,
         features: wgpu::Features,
     ) -> Result<Arc<Self>, DeviceError> {
-        static OPENING: LazyLock<SingleFlight> = LazyLock::new(SingleFlight::default);
         let opening = OPENING.alone(&()).await;
         let _work = exit_guard::work()?;
         // In a box, where the proof that wgpu's types are `Send` ends: it would exceed a user's recursion limit.
@@ -37,6 +38,14 @@ impl Driver {
         let driver = Arc::new(Self::new(opened, true));
         driver.warm_up().await;
         Ok(driver)
+    }
+
+    /// The adapters of the host, the fastest kind first.
+    pub async fn list() -> Result<Vec<GpuInfo>, DeviceError> {
+        let _opening = OPENING.alone(&()).await;
+        let _work = exit_guard::work()?;
+        let listed: BoxFuture<'_, _> = Box::pin(list());
+        Ok(listed.await)
     }
 
     /// A device that its user opened on `adapter`, and closes.
@@ -51,16 +60,11 @@ impl Driver {
 
 /// Opens the best adapter that fits, with all its limits and those features in `features` that it has.
 async fn open(choice: &AdapterChoice, features: wgpu::Features) -> Result<Opened, DeviceError> {
-    // wgpu panics where JavaScript knows no WebGPU.
-    if cfg!(target_arch = "wasm32") && !wgpu::util::is_browser_webgpu_supported().await {
-        return Err(adapter::none_fits(&[], choice));
-    }
     let _long = driver_lock::long();
-    let adapters = instance().enumerate_adapters(BACKENDS).await;
-    let found: Vec<_> = adapters.iter().map(wgpu::Adapter::get_info).collect();
+    let (adapters, found) = enumerate().await;
     let index = adapter::best(&found, choice).ok_or_else(|| adapter::none_fits(&found, choice))?;
     let adapter = &adapters[index];
-    let info = GpuInfo::of(adapter, &adapter.limits());
+    let info = GpuInfo::of(adapter, &adapter.limits(), adapter::equal_before(&found, index));
     let features = features & adapter.features();
     let same = |unused: &Opened| unused.info == info && unused.device.features() == features;
     if let Some(opened) = device_cache::take(same) {
@@ -86,6 +90,28 @@ async fn open(choice: &AdapterChoice, features: wgpu::Features) -> Result<Opened
     Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
 }
 
+async fn list() -> Vec<GpuInfo> {
+    let _long = driver_lock::long();
+    let (adapters, found) = enumerate().await;
+    let order = adapter::ranked(&found).into_iter();
+    let described = order.map(|index| {
+        let adapter = &adapters[index];
+        GpuInfo::of(adapter, &adapter.limits(), adapter::equal_before(&found, index))
+    });
+    described.collect()
+}
+
+/// The adapters of the host, with their descriptions.
+async fn enumerate() -> (Vec<wgpu::Adapter>, Vec<wgpu::AdapterInfo>) {
+    // wgpu panics where JavaScript knows no WebGPU.
+    if cfg!(target_arch = "wasm32") && !wgpu::util::is_browser_webgpu_supported().await {
+        return Default::default();
+    }
+    let adapters = instance().enumerate_adapters(BACKENDS).await;
+    let found = adapters.iter().map(wgpu::Adapter::get_info).collect();
+    (adapters, found)
+}
+
 /// A device that its user opened on `adapter`.
 fn adopt(
     adapter: &wgpu::Adapter,
@@ -94,7 +120,7 @@ fn adopt(
 ) -> Result<Opened, DeviceError> {
     let has = device.limits();
     check_limits(&has)?;
-    let info = GpuInfo::of(adapter, &has);
+    let info = GpuInfo::of(adapter, &has, 0);
     let limits = plan_limits(&device, adapter, &info);
     let health = health_registry::health(&device, true);
     Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })

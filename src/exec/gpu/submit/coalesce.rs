@@ -78,7 +78,7 @@ impl Coalescer {
         let dispatches = &script.kernels.dispatches;
         dispatches.len() <= MOST_DISPATCHES
             && leased_bytes(script.leases()) <= MOST_BYTES
-            && dispatches.iter().all(|dispatch| dispatch.own.is_none())
+            && dispatches.iter().all(|dispatch| dispatch.custom.is_none())
     }
 
     /// Calls `change` with the queue, and notes the number of pending runs.

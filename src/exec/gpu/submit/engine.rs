@@ -8,7 +8,7 @@ use super::coalesce::{Coalescer, PendingRun};
 use super::completion::{Completion, CompletionResult, MappedAfter, SubmissionPermit};
 use super::poll::Poller;
 use super::record::Script;
-use crate::base::disk_cache::Store;
+use crate::base::disk::cache::Store;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::compile::PipelineCompiler;

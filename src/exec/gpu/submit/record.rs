@@ -128,7 +128,7 @@ impl<'a> Commands<'a> {
                 pass.set_pipeline(pipeline.raw());
                 *bound = Some(pipeline);
             }
-            let offset = params.as_ref().filter(|_| dispatch.own.is_none());
+            let offset = params.as_ref().filter(|_| dispatch.custom.is_none());
             let offset = offset.map(|params| params.offsets[at]);
             pass.set_bind_group(0, &*groups[at], offset.as_slice());
             let [x, y, z] = dispatch.groups;

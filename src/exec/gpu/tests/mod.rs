@@ -106,7 +106,7 @@ fn map(out: ValueId, input: ValueId, expr: &str, p: u32, len: usize) -> Dispatch
     Dispatch {
         label: format!("map {expr}"),
         wgsl,
-        own: None,
+        custom: None,
         buffers: vec![
             Binding { buffer: BufferRef::Value(out), writes: true },
             Binding { buffer: BufferRef::Value(input), writes: false },

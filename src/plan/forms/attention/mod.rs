@@ -12,7 +12,7 @@ use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::RowKind;
-use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::step_parts::{Space, StepContext};
 use crate::plan::target::Target;
 
 /// Seconds in which a workgroup of an attention is done with a key, for each element of a key and a value: those of the
@@ -86,14 +86,14 @@ impl KernelForm for AttentionForm {
         tally.work.product = 2.0 * seen * (width + out) as f64;
     }
 
-    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) {
+    fn tune(&mut self, _context: &StepContext<'_>, target: &Target) {
         let &mut Self { ref batch, queries, keys, width, out, halves, .. } = self;
         let count = points(batch);
         let sizes = AttentionSizes { count, queries, keys, width, out, halves };
         self.schedule = schedule::schedule(&sizes, &target.limits);
     }
 
-    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+    fn scratch_words(&self, _context: &StepContext<'_>) -> usize {
         partial(self.schedule.parts, &[points(&self.batch), self.queries, self.out + 2])
     }
 

@@ -15,7 +15,7 @@ use super::tally::{Tally, count};
 use crate::base::dtype::DType;
 use crate::cost::Limits;
 use crate::cost::selector::OpComplexity;
-use crate::plan::step_parts::{OperandSource, Space, StepParts};
+use crate::plan::step_parts::{OperandSource, Space, StepContext};
 use crate::plan::target::Target;
 
 /// One result an element. The main space and the out space are both `dims`.
@@ -45,9 +45,9 @@ impl MapForm {
     }
 
     /// The map with the kernel for a device of these limits.
-    pub fn scheduled(mut self, parts: &StepParts<'_>, limits: &Limits) -> Self {
+    pub fn scheduled(mut self, context: &StepContext<'_>, limits: &Limits) -> Self {
         if !self.dims.contains(&0) {
-            self.schedule = schedule(&MapSpace::new(&self.dims, parts), parts, limits);
+            self.schedule = schedule(&MapSpace::new(&self.dims, context), context, limits);
         }
         self
     }
@@ -75,8 +75,8 @@ impl KernelForm for MapForm {
         tally.results(count(&self.dims));
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {
-        *self = self.clone().scheduled(parts, &target.limits);
+    fn tune(&mut self, context: &StepContext<'_>, target: &Target) {
+        *self = self.clone().scheduled(context, &target.limits);
     }
 
     fn may_fail(&self) -> bool {
@@ -85,16 +85,16 @@ impl KernelForm for MapForm {
 }
 
 /// The kernel for a map over `space`.
-fn schedule(space: &MapSpace, parts: &StepParts<'_>, limits: &Limits) -> MapSchedule {
-    if let Some(tiles) = TransposeTiles::find(space, parts, limits) {
+fn schedule(space: &MapSpace, context: &StepContext<'_>, limits: &Limits) -> MapSchedule {
+    if let Some(tiles) = TransposeTiles::find(space, context, limits) {
         return MapSchedule::Tiles(tiles);
     }
-    if let Some(row) = RowTable::find(space, parts, limits) {
+    if let Some(row) = RowTable::find(space, context, limits) {
         return MapSchedule::RowTable(row);
     }
     let fetches =
-        if space.has_whole_quads() { VectorFetch::find(space, parts) } else { Vec::new() };
-    let each = quads_a_thread(space, parts, limits, &fetches);
+        if space.has_whole_quads() { VectorFetch::find(space, context) } else { Vec::new() };
+    let each = quads_a_thread(space, context, limits, &fetches);
     if fetches.is_empty() {
         MapSchedule::Quads { each }
     } else {
@@ -106,17 +106,17 @@ fn schedule(space: &MapSpace, parts: &StepParts<'_>, limits: &Limits) -> MapSche
 /// elements 0.7, and four of `f16` 0.92 of the time of two.
 fn quads_a_thread(
     space: &MapSpace,
-    parts: &StepParts<'_>,
+    context: &StepContext<'_>,
     limits: &Limits,
     fetches: &[VectorFetch],
 ) -> usize {
     const MANY: usize = 1 << 20;
-    let looks_up = parts.operands.iter().any(|o| matches!(o.source, OperandSource::Table(_)));
+    let looks_up = context.operands.iter().any(|o| matches!(o.source, OperandSource::Table(_)));
     let many = space.axes.len() >= MANY;
     match (fetches.is_empty(), looks_up && many) {
         (true, true) => 4,
         (false, true) => 2,
-        _ if limits.f16 && binds_halves_alone(space, parts, fetches) => {
+        _ if limits.f16 && binds_halves_alone(space, context, fetches) => {
             if many {
                 4
             } else {
@@ -128,12 +128,17 @@ fn quads_a_thread(
 }
 
 /// True if all outputs, operands and tables fetched from in fours are `f16`.
-fn binds_halves_alone(space: &MapSpace, parts: &StepParts<'_>, fetches: &[VectorFetch]) -> bool {
-    let outputs = parts.outputs.iter().map(|output| output.dtype);
+fn binds_halves_alone(
+    space: &MapSpace,
+    context: &StepContext<'_>,
+    fetches: &[VectorFetch],
+) -> bool {
+    let outputs = context.outputs.iter().map(|output| output.dtype);
     let is_bound = |&o: &usize| {
-        matches!(parts.operands[o].source, OperandSource::Value(_)) && parts.elements(o) != Some(0)
+        matches!(context.operands[o].source, OperandSource::Value(_))
+            && context.elements(o) != Some(0)
     };
     let loaded = space.operands.iter().copied().filter(is_bound);
     let bound = loaded.chain(fetches.iter().map(|fetch| fetch.table));
-    outputs.chain(bound.map(|o| parts.operands[o].dtype)).all(|dtype| dtype == DType::F16)
+    outputs.chain(bound.map(|o| context.operands[o].dtype)).all(|dtype| dtype == DType::F16)
 }

@@ -4,7 +4,7 @@
 use super::space::MapSpace;
 use crate::cost::Limits;
 use crate::expr::{ExprNode, Ref};
-use crate::plan::step_parts::{Lookup, StepParts};
+use crate::plan::step_parts::{Lookup, StepContext};
 
 /// The most lines of results of a workgroup, where a row of the table is one piece and where it is several. On an H200,
 /// four in place of two took 0.85 of the time with one piece, and 1.04 with two.
@@ -42,14 +42,14 @@ impl RowTable {
     pub const LINE: usize = 4 * Self::THREADS;
 
     /// The map's only look-up, if its table's rows should go through workgroup memory.
-    pub fn find(space: &MapSpace, parts: &StepParts<'_>, limits: &Limits) -> Option<Self> {
-        let Lookup { fetch, table, first, index, stride, size } = only_lookup(parts)?;
-        let stored = limits.stored(parts.operands[table].dtype) as usize;
+    pub fn find(space: &MapSpace, context: &StepContext<'_>, limits: &Limits) -> Option<Self> {
+        let Lookup { fetch, table, first, index, stride, size } = only_lookup(context)?;
+        let stored = limits.stored(context.operands[table].dtype) as usize;
         let piece = (PIECE_BYTES / stored).min(size.next_multiple_of(Self::LINE));
         let row = Self { fetch, table, first, index, size, piece };
         let fits = limits.threads as usize >= Self::THREADS
             && limits.workgroup_bytes as usize >= PIECE_BYTES;
-        (stride == 1 && fits && is_read_once(parts, table) && row.pays(space)).then_some(row)
+        (stride == 1 && fits && is_read_once(context, table) && row.pays(space)).then_some(row)
     }
 
     /// True if rows are such that this is faster, and all of a row of `space` looks up in one row of the table.
@@ -82,16 +82,16 @@ impl RowTable {
 }
 
 /// The look-up of the only fetch among the expressions.
-fn only_lookup(parts: &StepParts<'_>) -> Option<Lookup> {
-    let reachable = parts.expr.reachable(&parts.roots()).into_iter();
-    let mut fetches = reachable.filter(|&r| matches!(parts.expr.node(r), ExprNode::Fetch(..)));
+fn only_lookup(context: &StepContext<'_>) -> Option<Lookup> {
+    let reachable = context.expr.reachable(&context.roots()).into_iter();
+    let mut fetches = reachable.filter(|&r| matches!(context.expr.node(r), ExprNode::Fetch(..)));
     let fetch = fetches.next()?;
-    let lookup = parts.lookups.iter().find(|lookup| lookup.fetch == fetch)?;
+    let lookup = context.lookups.iter().find(|lookup| lookup.fetch == fetch)?;
     fetches.next().is_none().then_some(*lookup)
 }
 
 /// True if nothing else reads the table's value.
-fn is_read_once(parts: &StepParts<'_>, table: usize) -> bool {
-    let value = parts.operands[table].source.value();
-    parts.operands.iter().filter(|operand| operand.source.value() == value).count() == 1
+fn is_read_once(context: &StepContext<'_>, table: usize) -> bool {
+    let value = context.operands[table].source.value();
+    context.operands.iter().filter(|operand| operand.source.value() == value).count() == 1
 }

@@ -1,7 +1,7 @@
 //! The iteration space of a map.
 
 use crate::plan::forms::axes::CollapsedAxes;
-use crate::plan::step_parts::StepParts;
+use crate::plan::step_parts::StepContext;
 
 /// The iteration space with the index maps of the outputs and of the operands that are read.
 pub(crate) struct MapSpace {
@@ -12,13 +12,13 @@ pub(crate) struct MapSpace {
 }
 
 impl MapSpace {
-    pub fn new(dims: &[usize], parts: &StepParts<'_>) -> Self {
-        let operands = parts.operands_of(&parts.roots());
-        let outputs = parts.outputs.iter().map(|o| &o.view.strides[..]);
-        let inputs = operands.iter().map(|&o| &parts.operands[o].view.strides[..]);
+    pub fn new(dims: &[usize], context: &StepContext<'_>) -> Self {
+        let operands = context.operands_of(&context.roots());
+        let outputs = context.outputs.iter().map(|o| &o.view.strides[..]);
+        let inputs = operands.iter().map(|&o| &context.operands[o].view.strides[..]);
         let strides: Vec<&[i64]> = outputs.chain(inputs).collect();
         let axes = CollapsedAxes::collapse(dims, &strides);
-        Self { axes, operands, outputs: parts.outputs.len() }
+        Self { axes, operands, outputs: context.outputs.len() }
     }
 
     /// The map of `operand`.

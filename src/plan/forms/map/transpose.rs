@@ -3,7 +3,7 @@
 use super::space::MapSpace;
 use crate::cost::Limits;
 use crate::plan::forms::axes::CollapsedAxes;
-use crate::plan::step_parts::{OperandSource, StepParts};
+use crate::plan::step_parts::{OperandSource, StepContext};
 
 /// Axes shorter than this leave most of a tile empty.
 const SHORT: usize = 16;
@@ -21,7 +21,7 @@ impl TransposeTiles {
     pub const SIDE: usize = 32;
 
     /// The operands whose neighbours lie along one axis that is not the last, if tiles pay for them.
-    pub fn find(space: &MapSpace, parts: &StepParts<'_>, limits: &Limits) -> Option<Self> {
+    pub fn find(space: &MapSpace, context: &StepContext<'_>, limits: &Limits) -> Option<Self> {
         let CollapsedAxes { dims, strides } = &space.axes;
         let last = dims.len() - 1;
         if dims[last] < SHORT {
@@ -30,7 +30,7 @@ impl TransposeTiles {
         let axis_of = |&operand: &usize| {
             let strides = &strides[space.map_of(operand)];
             let far = strides[last].unsigned_abs() >= SHORT as u64;
-            let is_value = matches!(parts.operands[operand].source, OperandSource::Value(_));
+            let is_value = matches!(context.operands[operand].source, OperandSource::Value(_));
             let near = (0..last).find(|&axis| strides[axis].abs() == 1 && dims[axis] >= SHORT);
             near.filter(|_| far && is_value)
         };

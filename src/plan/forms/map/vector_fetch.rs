@@ -4,7 +4,7 @@
 use super::space::MapSpace;
 use crate::base::dtype::Ty;
 use crate::expr::{Binary, Const, ExprNode, Failure, Ref};
-use crate::plan::step_parts::{OperandSource, StepOperand, StepParts};
+use crate::plan::step_parts::{OperandSource, StepContext, StepOperand};
 
 /// A fetch of four neighbours.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,22 +22,22 @@ impl VectorFetch {
     pub const MOST: usize = 4;
 
     /// All fetches of four neighbours. `space` has a last axis of whole quads.
-    pub fn find(space: &MapSpace, parts: &StepParts<'_>) -> Vec<Self> {
-        let fetches = parts.expr.reachable(&parts.roots()).into_iter().filter_map(|fetch| {
-            let ExprNode::Fetch(table, position) = parts.expr.node(fetch) else { return None };
+    pub fn find(space: &MapSpace, context: &StepContext<'_>) -> Vec<Self> {
+        let fetches = context.expr.reachable(&context.roots()).into_iter().filter_map(|fetch| {
+            let ExprNode::Fetch(table, position) = context.expr.node(fetch) else { return None };
             Some(Self { fetch, table: table.into(), position })
         });
-        fetches.filter(|fetch| fetch.is_of_neighbours(space, parts)).take(Self::MOST).collect()
+        fetches.filter(|fetch| fetch.is_of_neighbours(space, context)).take(Self::MOST).collect()
     }
 
-    fn is_of_neighbours(&self, space: &MapSpace, parts: &StepParts<'_>) -> bool {
-        let source = parts.operands[self.table].source;
-        let by_lane = parts
+    fn is_of_neighbours(&self, space: &MapSpace, context: &StepContext<'_>) -> bool {
+        let source = context.operands[self.table].source;
+        let by_lane = context
             .operands
             .iter()
             .any(|operand| operand.source != source && operand.source.value() == source.value());
-        let is_empty = parts.operands[self.table].view.dims.contains(&0);
-        !by_lane && !is_empty && (Walk { parts, space }).along(self.position) == Along::Ones
+        let is_empty = context.operands[self.table].view.dims.contains(&0);
+        !by_lane && !is_empty && (Walk { context, space }).along(self.position) == Along::Ones
     }
 }
 
@@ -54,7 +54,7 @@ enum Along {
 }
 
 struct Walk<'a> {
-    parts: &'a StepParts<'a>,
+    context: &'a StepContext<'a>,
     space: &'a MapSpace,
 }
 
@@ -63,10 +63,10 @@ impl Walk<'_> {
         let same = |value: Ref| matches!(self.along(value), Along::Same { .. });
         let when =
             |holds: bool| if holds { Along::Same { fours: false } } else { Along::Otherwise };
-        match self.parts.expr.node(r) {
+        match self.context.expr.node(r) {
             ExprNode::Load(operand) => self.load(operand.into()),
             ExprNode::Scalar(n) => {
-                let scalar = self.parts.scalars[usize::from(n)];
+                let scalar = self.context.scalars[usize::from(n)];
                 let fours = !scalar.dtype().is_float() && scalar.lane_bits().is_multiple_of(4);
                 Along::Same { fours }
             }
@@ -95,7 +95,7 @@ impl Walk<'_> {
     }
 
     fn load(&self, operand: usize) -> Along {
-        let StepOperand { source, view, .. } = &self.parts.operands[operand];
+        let StepOperand { source, view, .. } = &self.context.operands[operand];
         let strides = &self.space.axes.strides[self.space.map_of(operand)];
         let Some((lane, others)) = strides.split_last() else { return Along::Otherwise };
         let counts = *source == OperandSource::Iota;

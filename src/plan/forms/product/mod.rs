@@ -11,8 +11,7 @@ use self::schedule::ProductSize;
 pub(crate) use self::schedule::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
 pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::axes::Dims;
-use super::border::Bordered;
-use super::kernel_form::{KernelForm, gathers, join, partial};
+use super::kernel_form::{KernelForm, indexed_loads, join, partial};
 use super::tally::{Tally, count};
 use crate::base::dtype::{DType, Ty};
 use crate::base::shape::points;
@@ -20,7 +19,7 @@ use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
 use crate::expr::{ExprNode, Ref};
 use crate::ops::Precision;
-use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::step_parts::{Border, Space, StepContext};
 use crate::plan::target::Target;
 
 /// Columns of a product that the host computes at a time: a vector of 16.
@@ -79,10 +78,10 @@ fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
 
 impl MatMulForm {
     /// True if the right operand is windows of images of `f32`, perhaps with a border.
-    fn reads_images(&self, parts: &StepParts<'_>) -> bool {
-        let Bordered { element, .. } = Bordered::of(parts.expr, parts.scalars, self.w);
-        let ExprNode::Load(at) = parts.expr.node(element) else { return false };
-        let operand = &parts.operands[usize::from(at)];
+    fn reads_images(&self, context: &StepContext<'_>) -> bool {
+        let element = Border::of(context.borders, self.w).map_or(self.w, |border| border.element);
+        let ExprNode::Load(at) = context.expr.node(element) else { return false };
+        let operand = &context.operands[usize::from(at)];
         self.spread.is_some() && operand.source.value().is_some() && operand.dtype == DType::F32
     }
 
@@ -132,11 +131,11 @@ impl KernelForm for MatMulForm {
         tally.work.thinness = thinness(*m);
     }
 
-    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) {
+    fn tune(&mut self, _context: &StepContext<'_>, target: &Target) {
         self.schedule = choice::schedule(&self.size(), self.precision, target);
     }
 
-    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+    fn scratch_words(&self, _context: &StepContext<'_>) -> usize {
         partial(self.schedule.parts, &[points(&self.batch), self.m, self.n])
     }
 
@@ -146,21 +145,21 @@ impl KernelForm for MatMulForm {
 
     /// The elements of the windows that the product reads. Elements of images are laid out once for all windows that they
     /// lie in.
-    fn host_gathers(&self, parts: &StepParts<'_>) -> f64 {
-        let Some(spread) = &self.spread else { return gathers(parts.operands) };
+    fn host_indexed_loads(&self, context: &StepContext<'_>) -> f64 {
+        let Some(spread) = &self.spread else { return indexed_loads(context.operands) };
         let places = count(&self.batch) * self.n as f64;
-        if self.reads_images(parts) {
+        if self.reads_images(context) {
             return LAID_OUT * places * spread.k.first().map_or(1.0, |&channels| channels as f64);
         }
         places * self.k as f64
     }
 
     /// The border of an image is found by its lines, not for each element of each window.
-    fn host_spares(&self, parts: &StepParts<'_>) -> f64 {
-        if !self.reads_images(parts) {
+    fn host_spares(&self, context: &StepContext<'_>) -> f64 {
+        if !self.reads_images(context) {
             return 0.0;
         }
-        count(&self.batch) * self.n as f64 * self.k as f64 * parts.expr.flops(&[self.w]) as f64
+        count(&self.batch) * self.n as f64 * self.k as f64 * context.expr.flops(&[self.w]) as f64
     }
 
     /// The host computes [`COLUMNS`] at a time; if there are fewer, others in vain.

@@ -6,12 +6,10 @@ use smallvec::{SmallVec, smallvec};
 
 use super::ReduceForm;
 use super::sliding::{LAYOUT_FLOPS, Sliding, SlidingAxis};
-use crate::base::dtype::Scalar;
 use crate::base::shape::{View, Window, points};
-use crate::expr::{Binary, Expr, ExprNode, Ref};
+use crate::expr::{Binary, ExprNode, Ref};
 use crate::ops::Combine;
-use crate::plan::forms::border::Bordered;
-use crate::plan::step_parts::{OperandSource, StepOperand};
+use crate::plan::step_parts::{Border, OperandSource, StepContext, StepOperand};
 
 /// Windows along one axis that lie apart are summed as rows if they have this many elements.
 const LONG: usize = 32;
@@ -20,13 +18,9 @@ const MOST: usize = 1 << 17;
 
 impl ReduceForm {
     /// The windows of a reduction, if each of its elements is an element of an image, perhaps times a weight.
-    pub fn find_sliding(
-        &self,
-        expr: &Expr,
-        operands: &[StepOperand],
-        scalars: &[Scalar],
-    ) -> Option<Sliding> {
+    pub fn find_sliding(&self, context: &StepContext<'_>) -> Option<Sliding> {
         let ReduceForm { combine, outer, inner, prologue, .. } = self;
+        let &StepContext { expr, operands, .. } = context;
         let combines = matches!(combine, Combine::Sum | Combine::Max | Combine::Min);
         let is_small = points(outer) == 0 || points(inner) < 2;
         if !combines || is_small || expr.can_fail(&[*prologue]) {
@@ -43,8 +37,9 @@ impl ReduceForm {
         };
         [Some((*prologue, None))].into_iter().chain(factors).flatten().find_map(
             |(image, weight)| {
-                let Bordered { element, border, inside: ranges } =
-                    Bordered::of(expr, scalars, image);
+                let border = Border::of(context.borders, image);
+                let element = border.map_or(image, |border| border.element);
+                let ranges = border.map_or(&[][..], |border| &border.inside);
                 let mut images = reads(&[element]);
                 images.extend(ranges.iter().map(|(at, _)| &operands[*at]));
                 let (lead, mut axes) = image_axes(outer, inner, &images)?;
@@ -56,7 +51,7 @@ impl ReduceForm {
                     return None;
                 }
                 for (at, range) in ranges {
-                    narrow(lead, &mut axes, &operands[at].view, range)?;
+                    narrow(lead, &mut axes, &operands[*at].view, range)?;
                 }
                 let inside: f64 = axes.iter().map(|axis| axis.inside.len() as f64).product();
                 let once = inside * points(&outer[..lead]) as f64;
@@ -64,6 +59,7 @@ impl ReduceForm {
                 let flops =
                     (expr.flops(&[*prologue]) - expr.transcendental_flops(&[*prologue])) as f64;
                 let spared = every * flops - once * (expr.flops(&[element]) as f64 + LAYOUT_FLOPS);
+                let border = border.map(|border| border.number);
                 Some(Sliding { lead, axes, element, weight, border, spared })
             },
         )
@@ -151,7 +147,7 @@ fn window(
 }
 
 /// Narrows an axis to the coordinates for which the counter `view` is in `range`.
-fn narrow(lead: usize, axes: &mut [SlidingAxis], view: &View, range: Range<i64>) -> Option<()> {
+fn narrow(lead: usize, axes: &mut [SlidingAxis], view: &View, range: &Range<i64>) -> Option<()> {
     let moves = |axis: &SlidingAxis| axis.stride(view) != 0;
     let at = axes.iter().position(moves)?;
     let before = view.dims.iter().zip(&view.strides).take(lead);

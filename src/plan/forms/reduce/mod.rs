@@ -1,20 +1,21 @@
 //! The form of reductions.
 
+mod axes;
 mod find_sliding;
 mod sliding;
 mod windows;
 
+pub(crate) use self::axes::ReduceAxes;
 pub(crate) use self::sliding::Sliding;
-pub(crate) use self::windows::ReduceAxes;
 pub(crate) use self::windows::{Met, WindowLanes, Windows};
 use super::axes::Dims;
-use super::kernel_form::{KernelForm, gathers, join, partial};
+use super::kernel_form::{KernelForm, indexed_loads, join, partial};
 use super::tally::{Tally, count};
 use crate::base::shape::{View, points};
 use crate::cost::Work;
 use crate::expr::Ref;
 use crate::ops::Combine;
-use crate::plan::step_parts::{Space, StepParts};
+use crate::plan::step_parts::{Space, StepContext};
 use crate::plan::target::Target;
 
 /// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
@@ -78,20 +79,20 @@ pub(crate) enum ReduceLayout {
 
 impl ReduceForm {
     /// The schedule, with the results of each thread if the elements are those of windows.
-    fn with_lanes(&self, parts: &StepParts<'_>) -> ReduceSchedule {
+    fn with_lanes(&self, context: &StepContext<'_>) -> ReduceSchedule {
         let by_one = self.schedule.layout == ReduceLayout::Thread && self.schedule.parts == 1;
-        let is_empty = parts.outputs[0].view.dims.contains(&0);
+        let is_empty = context.outputs[0].view.dims.contains(&0);
         let lanes = (by_one && !is_empty).then(|| {
-            let axes = ReduceAxes::new(&self.outer, &self.inner, self.prologue, parts);
-            Windows::cheapest(&axes, parts)
+            let axes = ReduceAxes::new(&self.outer, &self.inner, self.prologue, context);
+            Windows::cheapest(&axes, context)
         });
         ReduceSchedule { lanes: lanes.flatten(), ..self.schedule }
     }
 
     /// The form with the lanes that the plan would choose for its schedule.
     #[cfg(test)]
-    pub fn laned(mut self, parts: &StepParts<'_>) -> Self {
-        self.schedule = self.with_lanes(parts);
+    pub fn laned(mut self, context: &StepContext<'_>) -> Self {
+        self.schedule = self.with_lanes(context);
         self
     }
 }
@@ -123,18 +124,22 @@ impl KernelForm for ReduceForm {
     }
 
     /// Elements of images are read in rows.
-    fn host_gathers(&self, parts: &StepParts<'_>) -> f64 {
-        if self.sliding.is_some() { 0.0 } else { gathers(parts.operands) }
+    fn host_indexed_loads(&self, context: &StepContext<'_>) -> f64 {
+        if self.sliding.is_some() { 0.0 } else { indexed_loads(context.operands) }
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {
+    fn analyse(&mut self, context: &StepContext<'_>) {
+        self.sliding = self.find_sliding(context);
+    }
+
+    fn tune(&mut self, context: &StepContext<'_>, target: &Target) {
         let (outer, inner) = (points(&self.outer), points(&self.inner));
         let cores = target.profile.cores as usize;
-        self.schedule = reduce_schedule(outer, inner, inner_is_strided(self, parts), cores);
-        self.schedule = self.with_lanes(parts);
+        self.schedule = reduce_schedule(outer, inner, inner_is_strided(self, context), cores);
+        self.schedule = self.with_lanes(context);
     }
 
-    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+    fn scratch_words(&self, _context: &StepContext<'_>) -> usize {
         partial(self.schedule.parts, &[points(&self.outer), self.combine.words()])
     }
 }
@@ -158,7 +163,7 @@ fn reduce_schedule(
 
 /// True if the prologue's largest operand lies so that neighbouring results, not neighbouring
 /// elements of one row, are close in memory: as columns do, and as windows do that touch or overlap.
-fn inner_is_strided(form: &ReduceForm, parts: &StepParts<'_>) -> bool {
+fn inner_is_strided(form: &ReduceForm, context: &StepContext<'_>) -> bool {
     let ReduceForm { outer, inner, prologue, .. } = form;
     let span = |view: &View| {
         view.dims
@@ -167,8 +172,8 @@ fn inner_is_strided(form: &ReduceForm, parts: &StepParts<'_>) -> bool {
             .filter(|(_, s)| **s != 0)
             .fold(1_usize, |span, (&d, _)| span.saturating_mul(d))
     };
-    let loads = parts.expr.loads(&[*prologue]);
-    let largest = loads.iter().map(|&k| &parts.operands[k].view).max_by_key(|view| span(view));
+    let loads = context.expr.loads(&[*prologue]);
+    let largest = loads.iter().map(|&k| &context.operands[k].view).max_by_key(|view| span(view));
     let Some(view) = largest else { return false };
     // The stride and length of the nearest axis.
     let nearest = |range: std::ops::Range<usize>| {

@@ -25,8 +25,8 @@ pub(crate) struct Sliding {
     pub element: Ref,
     /// The factor of the elements of a window; the same for all windows of an image.
     pub weight: Option<Ref>,
-    /// The number around the images.
-    pub border: Option<Ref>,
+    /// The number around the images, by position among the scalars.
+    pub border: Option<usize>,
     /// The flops that the host spares, since it computes each element of an image once.
     pub(super) spared: f64,
 }

@@ -1,13 +1,12 @@
-//! The axes of a reduction, collapsed. Reductions over windows: a thread makes several results that follow each other along an axis, and loads the elements
+//! Reductions over windows: a thread makes several results that follow each other along an axis, and loads the elements
 //! that their windows share once.
 
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use crate::expr::Ref;
-use crate::plan::forms::axes::CollapsedAxes;
-use crate::plan::step_parts::{OperandSource, StepOperand, StepParts};
+use super::axes::ReduceAxes;
+use crate::plan::step_parts::{OperandSource, StepContext, StepOperand};
 
 /// Numbers of results that a thread may make.
 const COUNTS: [usize; 3] = [2, 4, 8];
@@ -51,12 +50,12 @@ impl<'r> Windows<'r> {
     pub const WRITTEN_OUT: usize = 64;
 
     /// The cheapest number of results a thread, if it is cheaper than one.
-    pub fn cheapest(axes: &'r ReduceAxes, parts: &StepParts<'_>) -> Option<WindowLanes> {
+    pub fn cheapest(axes: &'r ReduceAxes, context: &StepContext<'_>) -> Option<WindowLanes> {
         let ReduceAxes { inner, outer, .. } = axes;
         if !(1..=Self::WRITTEN_OUT).contains(&inner.len()) {
             return None;
         }
-        let operands = parts.operands;
+        let operands = context.operands;
         let with = |axis, count| Self::new(axes, WindowLanes { axis, count });
         let fits = |windows: &Self| {
             let WindowLanes { axis, count } = windows.lanes;
@@ -144,31 +143,5 @@ impl<'r> Windows<'r> {
             covered.entry(self.offset(map, met)).or_insert(met);
         }
         covered
-    }
-}
-
-/// The reduced and the remaining axes, with the index maps of operands and outputs.
-pub(crate) struct ReduceAxes {
-    pub inner: CollapsedAxes,
-    pub outer: CollapsedAxes,
-    /// Operands of the prologue: the maps of `inner`, and the first maps of `outer`.
-    pub main: Vec<usize>,
-    /// Operands of the outputs: the next maps of `outer`. The outputs' own are its last.
-    pub out: Vec<usize>,
-}
-
-impl ReduceAxes {
-    pub fn new(outer: &[usize], inner: &[usize], prologue: Ref, parts: &StepParts<'_>) -> Self {
-        let main = parts.operands_of(&[prologue]);
-        let out = parts.operands_of(&parts.roots());
-        let rank = outer.len();
-        let strides = |&o: &usize| &parts.operands[o].view.strides[..];
-        let main_outer = main.iter().map(|o| &strides(o)[..rank]);
-        let outputs = parts.outputs.iter().map(|o| &o.view.strides[..]);
-        let all: Vec<&[i64]> = main_outer.chain(out.iter().map(strides)).chain(outputs).collect();
-        let outer = CollapsedAxes::collapse(outer, &all);
-        let all: Vec<&[i64]> = main.iter().map(|o| &strides(o)[rank..]).collect();
-        let inner = CollapsedAxes::collapse(inner, &all);
-        Self { inner, outer, main, out }
     }
 }

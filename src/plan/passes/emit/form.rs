@@ -9,7 +9,7 @@ use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
 use crate::expr::E;
 use crate::ops::{
-    AttentionDims, MatMulDims, Normalization, Op, OwnKernel, Precision, Reduction, Scan, Scores,
+    AttentionDims, CustomKernel, MatMulDims, Normalization, Op, Precision, Reduction, Scan, Scores,
     Sort, SortOrder,
 };
 use crate::plan::forms::{
@@ -40,7 +40,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             Op::Sort { how, .. } => self.sort(anchor, *how).map(Form::Sort),
             Op::MatMul(precision) => self.product(anchor, *precision).map(Form::MatMul),
             Op::Attention(scores) => self.attention(anchor, *scores).map(Form::Attention),
-            Op::Own(kernel) => self.own(anchor, kernel).map(Form::Custom),
+            Op::Custom(kernel) => self.custom(anchor, kernel).map(Form::Custom),
             _ => None,
         }
     }
@@ -139,7 +139,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         })
     }
 
-    fn own(&mut self, anchor: Ix, kernel: &Arc<OwnKernel>) -> Option<CustomForm> {
+    fn custom(&mut self, anchor: Ix, kernel: &Arc<CustomKernel>) -> Option<CustomForm> {
         let node = &self.ir.nodes[anchor];
         let mut inputs = SmallVec::new();
         for &input in &node.inputs {

@@ -12,21 +12,23 @@ use std::collections::HashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::fuse::{Fusion, Group};
-use super::ir::{Ir, Ix};
+use super::ir::{Ir, IrNode, Ix};
 use super::path::{Path, Views};
 use super::reads::{Read, epilogue_space, into_epilogue, is_heavy};
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Move, View};
+use crate::error::PlanError;
 use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
-use crate::plan::forms::Form;
 use crate::plan::passes::failure_sites::Sites;
-use crate::plan::step::{Cost, Step};
-use crate::plan::step_parts::{Lookup, OperandSource, Space, StepOperand, StepOutput};
+use crate::plan::step::{Cost, Step, StepOp};
+use crate::plan::step_parts::{Border, Lookup, OperandSource, Space, StepOperand, StepOutput};
 use crate::plan::value::ValueId;
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
-/// `None` where a path that fusion checked is no view after all.
+///
+/// # Errors
+/// [`PlanError::Invalid`] where a path that fusion checked is no view after all.
 pub(crate) fn step(
     ir: &Ir,
     views: &Views,
@@ -34,7 +36,7 @@ pub(crate) fn step(
     fusion: &Fusion,
     group: &Group,
     values: &[Option<ValueId>],
-) -> Option<Step> {
+) -> Result<Step, PlanError> {
     let builder = Builder::default();
     let mut emitter = Emitter {
         ir,
@@ -48,30 +50,30 @@ pub(crate) fn step(
         leaves: Leaves { builder: &builder, operands: Vec::new(), scalars: Vec::new() },
         known: HashMap::new(),
         lookups: Vec::new(),
+        borders: Vec::new(),
     };
-    let mut form = emitter.form(group)?;
-    let outputs = emitter.outputs(group)?;
-    let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, .. } = emitter;
-    let expr = builder.finish();
-    if let Form::Reduce(form) = &mut form {
-        form.sliding = form.find_sliding(&expr, &operands, &scalars);
-    }
-    Some(Step {
-        ops: names(ir, &group.ops),
+    let (Some(form), Some(outputs)) = (emitter.form(group), emitter.outputs(group)) else {
+        let what = format!("{} cannot be expressed", ir.nodes[group.root].op.name());
+        return Err(PlanError::Invalid { pass: "emit", what });
+    };
+    let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, borders, .. } = emitter;
+    Ok(Step {
+        ops: step_ops(ir, &group.ops),
         place: ir.nodes[group.root].place.clone(),
         form,
-        expr,
+        expr: builder.finish(),
         operands,
         scalars,
         outputs,
         lookups,
+        borders,
         scratch: None,
         cost: Cost::default(),
     })
 }
 
-/// The names of `ops` in the order recorded; of constants only where there is nothing else.
-fn names(ir: &Ir, ops: &[Ix]) -> Vec<&'static str> {
+/// The `ops` in the order recorded; constants only where there is nothing else.
+fn step_ops(ir: &Ir, ops: &[Ix]) -> Vec<StepOp> {
     let mut ops = ops.to_vec();
     ops.sort_unstable();
     ops.dedup();
@@ -79,7 +81,8 @@ fn names(ir: &Ir, ops: &[Ix]) -> Vec<&'static str> {
     if !ops.iter().all(is_constant) {
         ops.retain(|ix| !is_constant(ix));
     }
-    ops.into_iter().map(|ix| ir.nodes[ix].op.name()).collect()
+    let op = |node: &IrNode| StepOp { node: node.node, name: node.op.name() };
+    ops.into_iter().map(|ix| op(&ir.nodes[ix])).collect()
 }
 
 /// A step in the making.
@@ -98,6 +101,7 @@ struct Emitter<'a, 'b> {
     /// Values computed before.
     known: HashMap<Read, Ref>,
     lookups: Vec<Lookup>,
+    borders: Vec<Border>,
 }
 
 impl Emitter<'_, '_> {

@@ -9,7 +9,7 @@ use crate::ops::{Op, Reduction, Sorted};
 use crate::plan::passes::expression::apply;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::reads::{Read, coordinates, expr_reads};
-use crate::plan::step_parts::{OperandSource, StepOperand};
+use crate::plan::step_parts::{Border, OperandSource, StepOperand};
 
 impl<'b> Emitter<'_, 'b> {
     /// A value at the end of its path: loaded, taken from the form, or computed.
@@ -38,7 +38,7 @@ impl<'b> Emitter<'_, 'b> {
             Op::Reduce { op, axes, .. } => self.reduced(ix, *op, axes),
             Op::Sort { part: Sorted::Values, .. } => self.sorted(ix)?,
             Op::Sort { part: Sorted::Positions, .. } => self.sorted_position(ix),
-            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Own(_) => {
+            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Custom(_) => {
                 self.builder.acc(node.ty.dtype.lane())
             }
             Op::Full(value) => self.leaves.scalar(*value),
@@ -94,17 +94,21 @@ impl<'b> Emitter<'_, 'b> {
     fn pad(&mut self, read: &Read) -> Option<E<'b>> {
         let node = &self.ir.nodes[read.base];
         let Op::Pad { before, value, .. } = &node.op else { return None };
-        let border = self.leaves.scalar(*value);
-        let Some(argument) = self.arguments(read)?.pop() else { return Some(border) };
-        let inner = self.ir.nodes[node.inputs[0]].ty.shape.clone();
-        let mut result = argument;
+        let number = self.leaves.scalar_index(*value);
+        let around = self.builder.scalar(number, value.dtype().lane());
+        let Some(argument) = self.arguments(read)?.pop() else { return Some(around) };
+        let inner = &self.ir.nodes[node.inputs[0]].ty.shape;
+        let (mut padded, mut inside) = (argument, smallvec![]);
         for axis in coordinates(&node.op) {
-            let at = self.coordinate(read, axis)?;
-            let first = self.leaves.number(before[axis] as i64);
-            let end = self.leaves.number((before[axis] + inner[axis]) as i64);
-            result = at.ge(first).and(at.lt(end)).select(result, border, argument);
+            let range = before[axis] as i64..(before[axis] + inner[axis]) as i64;
+            let (counter, at) = self.counter(read, axis)?;
+            let (first, end) = (self.leaves.number(range.start), self.leaves.number(range.end));
+            padded = at.ge(first).and(at.lt(end)).select(padded, around, argument);
+            inside.push((counter, range));
         }
-        Some(result)
+        let (element, number) = (argument.r(), number.into());
+        self.borders.push(Border { padded: padded.r(), element, number, inside });
+        Some(padded)
     }
 
     /// The input that the coordinate along the axis falls into.
@@ -137,8 +141,13 @@ impl<'b> Emitter<'_, 'b> {
 
     /// The coordinate of a node along `axis`, as an `i32`.
     fn coordinate(&mut self, read: &Read, axis: usize) -> Option<E<'b>> {
+        Some(self.counter(read, axis)?.1)
+    }
+
+    /// The operand that counts the coordinate of a node along `axis`, and its load.
+    fn counter(&mut self, read: &Read, axis: usize) -> Option<(usize, E<'b>)> {
         let view = read.path.coordinate(&self.ir.nodes[read.base].ty.shape, axis)?;
-        Some(self.leaves.iota(view, read.space))
+        Some(self.leaves.counter(view, read.space))
     }
 }
 

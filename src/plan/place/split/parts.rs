@@ -3,14 +3,13 @@
 use std::fmt;
 
 use crate::plan::execution_plan::Plan;
-use crate::plan::step::total;
 use crate::plan::target::Target;
 
-/// A graph in parts that hand values to each other.
+/// A graph in parts that hand values to each other, each with its plan, or with all that runs need of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Split {
+pub(crate) struct Split<P = Plan> {
     /// In an order in which they can run, at most one of each phase.
-    pub parts: Vec<SplitPart>,
+    pub parts: Vec<SplitPart<P>>,
     /// The makers of the whole graph's outputs, in their order.
     pub downloads: Vec<PartValue>,
     /// The makers of the values that it keeps.
@@ -19,18 +18,42 @@ pub(crate) struct Split {
     pub seconds: f64,
 }
 
-impl Split {
-    /// Bytes that a run of all parts holds until it is done.
-    pub fn held_bytes(&self) -> u64 {
-        total(self.parts.iter().map(|part| part.plan.held_bytes))
+impl<P> Split<P> {
+    /// The same split, with what `of` makes of each plan.
+    pub fn map<Q>(self, of: impl Fn(P) -> Q) -> Split<Q> {
+        let Self { parts, downloads, keeps, seconds } = self;
+        let part = |SplitPart { phase, plan, uploads, residents }| SplitPart {
+            phase,
+            plan: of(plan),
+            uploads,
+            residents,
+        };
+        Split { parts: parts.into_iter().map(part).collect(), downloads, keeps, seconds }
+    }
+
+    /// The same split, with references to the plans.
+    pub fn as_ref(&self) -> Split<&P> {
+        let Self { parts, downloads, keeps, seconds } = self;
+        let parts = parts.iter().map(|part| SplitPart {
+            phase: part.phase,
+            plan: &part.plan,
+            uploads: part.uploads.clone(),
+            residents: part.residents.clone(),
+        });
+        Split {
+            parts: parts.collect(),
+            downloads: downloads.clone(),
+            keeps: keeps.clone(),
+            seconds: *seconds,
+        }
     }
 }
 
 /// One part with its plan.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SplitPart {
+pub(crate) struct SplitPart<P = Plan> {
     pub phase: Phase,
-    pub plan: Plan,
+    pub plan: P,
     /// The sources of the plan's uploads, by position.
     pub uploads: Vec<Supply>,
     /// The whole graph's residents that the plan's are, by position.

@@ -36,6 +36,8 @@ struct Convolution<'c, 'a> {
     floats: &'c Floats<'a>,
     images: &'c Images<'c, 'a>,
     layout: BlockLayout,
+    /// The place of each element of a window in a block.
+    offsets: Vec<usize>,
     results: &'c ProductOutputs<'c>,
 }
 
@@ -52,7 +54,8 @@ pub(super) fn multiply(
     let threads = if shared { threads::count() } else { 1 };
     let Some((rows, filters)) = block_size(images, m, floats.count, threads) else { return false };
     let layout = images.layout(rows);
-    let work = Convolution { floats, images, layout, results };
+    let offsets = images.offsets(&layout);
+    let work = Convolution { floats, images, layout, offsets, results };
     let [height, _] = images.counts();
     let pieces =
         |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
@@ -132,7 +135,7 @@ impl<'w, 'c, 'a> ImageWorker<'w, 'c, 'a> {
     }
 
     fn run(&mut self, &ImageBlock { index, first, rows, ref filters }: &ImageBlock) {
-        let Convolution { floats, images, layout, results } = self.work;
+        let Convolution { floats, images, layout, offsets, results } = self.work;
         let [m, n, k] = floats.size;
         let [_, width] = images.counts();
         if self.laid != Some([index, first]) {
@@ -151,7 +154,7 @@ impl<'w, 'c, 'a> ImageWorker<'w, 'c, 'a> {
         let kernel = Kernel::native();
         for depth in steps(k, k.div_ceil(k.div_ceil(DEEP))) {
             let x = rows_of(&floats.x, index, [filters, &depth], &mut self.copies.x);
-            let w = Panels::Scattered(&self.block, &layout.offsets[depth.clone()]);
+            let w = Panels::Scattered(&self.block, &offsets[depth.clone()]);
             for row in (0..filters.len()).step_by(HIGH) {
                 let size = [HIGH.min(filters.len() - row), places, depth.len()];
                 let x = Rows { data: &x.data[row * x.stride..], ..x };

@@ -9,9 +9,13 @@ use super::vector;
 
 /// Most rows for which the rows of the right operand are read where they lie.
 const FEW: usize = 12;
-/// Most elements of a right operand that is read where it lies for more rows, and most rows that read it so.
+/// Most elements of a right operand that is read where it lies for more rows, and most rows that read it so. It stays in
+/// the second-level cache, or in the first if its rows would share few places there.
+const MEDIUM: usize = 256 << 10;
 const SMALL: usize = 16 << 10;
 const SOME: usize = 128;
+/// Elements between rows that share few places of the first-level cache, or a multiple.
+const SHARED: usize = 128;
 /// Most elements of a panel, which stays in the first-level cache, and most elements of the panels that a thread copies at
 /// a time.
 const PANEL: usize = 12 << 10;
@@ -58,20 +62,31 @@ pub(super) unsafe fn multiply(
     copies: &mut Copies,
 ) {
     let [.., k] = floats.size;
-    let ([_, column], copied) = (floats.w.strides(), floats.w.is_only_copied());
+    let ([row, column], copied) = (floats.w.strides(), floats.w.is_only_copied());
     // SAFETY: as the caller promises.
     unsafe {
         match block.rows.len() {
             _ if floats.by_dots => by_dots(kernel, floats, block, sums, copies),
             _ if floats.panels.is_some() => by_kept_panels(kernel, floats, block, sums, copies),
             1 if copied || column == 1 => by_row(floats, block, sums, copies),
-            ..=SOME if !copied && column == 1 && k * block.columns.len() <= SMALL => {
+            ..=SOME if !copied && column == 1 && fits_in_place(row, k * block.columns.len()) => {
                 in_place(kernel, floats, block, sums, copies);
             }
             ..=FEW if !copied => by_strips(kernel, floats, block, sums, copies),
             _ => by_panels(kernel, floats, block, sums, copies),
         }
     }
+}
+
+/// Returns whether so many elements, whose rows lie `row` elements apart, are read where they lie.
+fn fits_in_place(row: isize, elements: usize) -> bool {
+    let most = if row.unsigned_abs().is_multiple_of(SHARED) { SMALL } else { MEDIUM };
+    elements <= most
+}
+
+/// The parts of `0..k` whose rows of a panel stay in the first-level cache.
+fn deep_steps(kernel: &Kernel, k: usize) -> impl Iterator<Item = Range<usize>> {
+    steps(k, k.div_ceil(k.div_ceil(PANEL / kernel.columns)))
 }
 
 /// Multiplies panels that an earlier run packed. The block begins with a panel.
@@ -88,7 +103,7 @@ unsafe fn by_kept_panels(
     let pitch = kernel.columns * k;
     assert_eq!(columns.start % kernel.columns, 0, "blocks are whole panels");
     let data = &panels.unwrap_or_default()[columns.start / kernel.columns * pitch..];
-    for depth in steps(*k, k.div_ceil(k.div_ceil(PANEL / kernel.columns))) {
+    for depth in deep_steps(kernel, *k) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let data = &data[depth.start * kernel.columns..];
         for row in (0..rows.len()).step_by(HIGH) {
@@ -134,13 +149,13 @@ unsafe fn in_place(
     Sums { start, stride }: Sums,
     copies: &mut Copies,
 ) {
-    let x = rows_of(x, *index, [rows, &(0..*k)], &mut copies.x);
-    let w = rows_of(w, *index, [&(0..*k), columns], &mut copies.w);
-    let size = [rows.len(), columns.len(), *k];
-    // SAFETY: as the caller promises.
-    unsafe {
-        kernel.panels(&PanelProduct { size, x, w: Panels::InPlace(w) }, start, stride, false);
-    };
+    for depth in deep_steps(kernel, *k) {
+        let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
+        let w = Panels::InPlace(rows_of(w, *index, [&depth, columns], &mut copies.w));
+        let size = [rows.len(), columns.len(), depth.len()];
+        // SAFETY: as the caller promises. The first step writes all sums.
+        unsafe { kernel.panels(&PanelProduct { size, x, w }, start, stride, depth.start > 0) };
+    }
 }
 
 /// Computes dot products of rows and columns where they lie.

@@ -6,7 +6,7 @@ use crate::base::dtype::DType;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::Windows;
 use crate::expr::ExprNode;
-use crate::plan::{Bordered, MatMulForm, OperandSource, Spread};
+use crate::plan::{Border, MatMulForm, OperandSource, Spread};
 
 /// The windows of images of `f32` in memory, if the right operand is no more than that.
 pub(super) fn windows<'a>(
@@ -15,19 +15,17 @@ pub(super) fn windows<'a>(
     spread: &Spread,
 ) -> Option<Windows<'a>> {
     let (step, operands) = (job.step, &job.step.operands);
-    let Bordered { element, border, inside } = Bordered::of(&step.expr, &step.scalars, product.w);
+    let border = Border::of(&step.borders, product.w);
+    let element = border.map_or(product.w, |border| border.element);
     let ExprNode::Load(at) = step.expr.node(element) else { return None };
-    let border = match border.map(|border| step.expr.node(border)) {
-        Some(ExprNode::Scalar(at)) => step.scalars[usize::from(at)].lane_bits(),
-        Some(_) => return None,
-        None => 0,
-    };
+    let number = border.map_or(0, |border| step.scalars[border.number].lane_bits());
+    let inside = border.map_or(&[][..], |border| &border.inside);
     let operand = &operands[usize::from(at)];
     let OperandSource::Value(value) = operand.source else { return None };
     let words = job.values[value.index()].as_deref()?.words();
     let counters: SmallVec<[_; 2]> =
-        inside.into_iter().map(|(at, range)| (&operands[at].view, range)).collect();
+        inside.iter().map(|(at, range)| (&operands[*at].view, range.clone())).collect();
     let is_float = operand.dtype == DType::F32;
     let axes = [product.batch.len(), spread.n.len()];
-    is_float.then(|| Windows::new((words, border), &operand.view, &counters, axes)).flatten()
+    is_float.then(|| Windows::new((words, number), &operand.view, &counters, axes)).flatten()
 }

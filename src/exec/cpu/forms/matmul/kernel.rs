@@ -96,8 +96,8 @@ macro_rules! kernel {
             use crate::exec::cpu::forms::matmul::kernel_operands::{
                 DotProducts, PanelProduct, StripProduct,
             };
-            use crate::exec::cpu::forms::matmul::lanes::Lanes;
-            use crate::exec::cpu::forms::matmul::tiles;
+            use crate::exec::cpu::forms::vectors::Lanes;
+            use crate::exec::cpu::forms::matmul::{dot_tiles, tiles};
 
             type Vector = $vector;
 
@@ -125,7 +125,7 @@ macro_rules! kernel {
             $(#[target_feature(enable = $features)])?
             unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
                 // SAFETY: as the caller promises.
-                unsafe { tiles::dots::<Vector>(product, out, stride, more) }
+                unsafe { dot_tiles::dots::<Vector>(product, out, stride, more) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -142,10 +142,7 @@ macro_rules! kernel {
 kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma": "avx512f", "avx2", "fma"), 3 by 8);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma": "avx2", "fma"), 2 by 6);
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-kernel!(plain, std::arch::wasm32::v128, 3 by 4);
-#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-kernel!(plain, crate::exec::cpu::forms::matmul::lanes::Plain, 3 by 4);
+kernel!(plain, crate::exec::cpu::forms::vectors::Plain, 3 by 4);
 
 #[cfg(test)]
 mod tests {

@@ -3,13 +3,13 @@
 mod blocks;
 mod by_images;
 mod by_kernel;
+mod dot_tiles;
 mod find_call;
 mod gemm_call;
 mod images;
 mod integer;
 mod kernel;
 mod kernel_operands;
-mod lanes;
 mod matrix_slice;
 mod operand;
 mod outputs;
@@ -26,10 +26,11 @@ pub(crate) use self::operand::Matrices;
 pub(crate) use self::outputs::ProductOutputs;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
+use crate::exec::cpu::Job;
+use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::Images;
-use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, threads};
-use crate::plan::{MatMulForm, Space};
+use crate::plan::MatMulForm;
 
 /// Number of multiplications of one product from which all threads compute it together, by `gemm`'s own parallel
 /// algorithm. They share the reads that blocks would each make for themselves. The pass over the results that follows
@@ -47,10 +48,8 @@ pub(crate) fn run(
     {
         return Ok(());
     }
-    let inputs = job.inputs(Space::Out);
-    let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
-    let mut apart = Vec::new();
-    let mut results = ProductOutputs::new(outputs, &mut apart, tape, &inputs);
+    let (epilogue, mut apart) = (Epilogue::of(job), Vec::new());
+    let mut results = ProductOutputs::new(outputs, &mut apart, &epilogue);
     if product.k == 0 {
         results.sums_mut().fill(0);
         results.finish_all();

@@ -3,16 +3,16 @@
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, SharedOutputs, for_each, parts};
-use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
+use crate::exec::cpu::forms::epilogue::Epilogue;
+use crate::exec::cpu::operands::{SharedOutputs, for_each, parts};
+use crate::exec::cpu::tape::{Machine, Span, TILE};
 
 /// The outputs of a product. The sums are written to the memory of an output with elements of 32 bits, if there is one.
 /// The epilogue reads an element before it overwrites it.
 pub(crate) struct ProductOutputs<'a> {
     outputs: SharedOutputs<'a>,
     sums: *mut u32,
-    tape: &'a Tape,
-    inputs: &'a [Option<BoundInput<'a>>],
+    epilogue: &'a Epilogue<'a>,
     /// True if the sums are the result.
     done: bool,
 }
@@ -21,15 +21,14 @@ pub(crate) struct ProductOutputs<'a> {
 unsafe impl Sync for ProductOutputs<'_> {}
 
 impl<'a> ProductOutputs<'a> {
-    /// Prepares the outputs of `tape` over the sums, which lie in `apart` if no output has room for them.
+    /// Prepares the outputs of `epilogue` over the sums, which lie in `apart` if no output has room for them.
     pub fn new(
         outputs: &'a mut [HostBuffer],
         apart: &'a mut Vec<u32>,
-        tape: &'a Tape,
-        inputs: &'a [Option<BoundInput<'a>>],
+        epilogue: &'a Epilogue<'a>,
     ) -> Self {
         let host = outputs.iter().position(|output| output.dtype().size() == 4);
-        let done = outputs.len() == 1 && host.is_some() && tape.is_acc(0);
+        let done = outputs.len() == 1 && host.is_some() && epilogue.tape.is_acc(0);
         let outputs = SharedOutputs::new(outputs);
         let sums = if let Some(host) = host {
             outputs.start(host).cast()
@@ -37,16 +36,16 @@ impl<'a> ProductOutputs<'a> {
             apart.resize(outputs.len(), 0);
             apart.as_mut_ptr()
         };
-        Self { outputs, sums, tape, inputs, done }
+        Self { outputs, sums, epilogue, done }
     }
 
     pub fn machine(&self) -> Machine<'a> {
-        Machine::new(self.tape)
+        self.epilogue.machine()
     }
 
     /// Cost of the epilogue of one sum.
     pub fn flops(&self) -> u64 {
-        if self.done { 0 } else { self.tape.flops() }
+        if self.done { 0 } else { self.epilogue.tape.flops() }
     }
 
     pub fn sums_mut(&mut self) -> &mut [u32] {
@@ -84,6 +83,11 @@ impl<'a> ProductOutputs<'a> {
             return;
         }
         assert!(start + len <= self.outputs.len());
+        if let Some(chain) = &self.epilogue.chain {
+            // SAFETY: the sums exist, and no other thread uses them, as the caller promises.
+            return chain
+                .apply(start, unsafe { from_raw_parts_mut(self.sums.add(start).cast(), len) });
+        }
         let mut acc = [0; TILE];
         for at in (0..len).step_by(TILE) {
             let (start, len) = (start + at, TILE.min(len - at));
@@ -94,7 +98,7 @@ impl<'a> ProductOutputs<'a> {
                 acc.copy_from_slice(from_raw_parts(self.sums.add(start), len));
                 self.outputs.chunk(start, len)
             };
-            chunk.write_tile(machine, Span { inputs: self.inputs, start, len, acc }, 0);
+            chunk.write_tile(machine, Span { inputs: &self.epilogue.inputs, start, len, acc }, 0);
         }
     }
 }
@@ -105,6 +109,7 @@ mod tests {
 
     use super::*;
     use crate::base::dtype::{DType, Ty};
+    use crate::exec::cpu::tape::Tape;
     use crate::expr::{Builder, E};
 
     /// Checks f(sum) for outputs of `dtypes`. Three threads write and finish sums of their own rows, or all sums are
@@ -117,7 +122,8 @@ mod tests {
         for at_once in [false, true] {
             let new = |&dtype| HostBuffer::try_zeroed(dtype, 3 * ROW).unwrap();
             let (mut outputs, mut apart) = (dtypes.iter().map(new).collect::<Vec<_>>(), Vec::new());
-            let mut results = ProductOutputs::new(&mut outputs, &mut apart, &tape, &[]);
+            let epilogue = Epilogue { tape: &tape, inputs: Vec::new(), chain: None };
+            let mut results = ProductOutputs::new(&mut outputs, &mut apart, &epilogue);
             if at_once {
                 for (at, sum) in results.sums_mut().iter_mut().enumerate() {
                     *sum = (at as f32).to_bits();

@@ -1,9 +1,9 @@
 //! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
 
-use super::kernel_operands::{
-    DotProducts, PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct,
-};
-use super::lanes::{Lanes, each};
+#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
+
+use super::kernel_operands::{PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct};
+use crate::exec::cpu::forms::vectors::Lanes;
 
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;
@@ -20,11 +20,16 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
     stride: usize,
     more: bool,
 ) {
-    let wide = P * L::LEN;
-    // Tiles of about equal heights.
+    // Tiles of about equal heights, and of about equal widths where the right operand does not lie in panels.
     let tiles = rows.div_ceil(HIGH);
-    for (panel, column) in (0..columns).step_by(wide).enumerate() {
-        let width = wide.min(columns - column);
+    let panels = columns.div_ceil(L::LEN).div_ceil(P);
+    let mut column = 0;
+    for panel in 0..panels {
+        let most = match w {
+            Panels::Packed { .. } => P,
+            _ => (columns - column).div_ceil(L::LEN).div_ceil(panels - panel),
+        };
+        let width = (most * L::LEN).min(columns - column);
         let vectors = width.div_ceil(L::LEN);
         let last = width - (vectors - 1) * L::LEN;
         let mut row = 0;
@@ -35,31 +40,30 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
             let size = [height, vectors, depth];
             // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
             unsafe {
-                let (rows, whole) = match w {
+                match w {
                     Panels::Packed { data, pitch } => {
                         let start = data.as_ptr().wrapping_add(panel * pitch);
-                        (Stepped { start, step: wide }, true)
+                        let rows = Stepped { start, step: P * L::LEN };
+                        any_tile::<L, P, true, _>(size, x, rows, target);
                     }
                     Panels::InPlace(w) => {
-                        let start = w.row(0).wrapping_add(column);
-                        (Stepped { start, step: w.stride }, last == L::LEN)
+                        let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
+                        if last == L::LEN {
+                            any_tile::<L, P, true, _>(size, x, rows, target);
+                        } else {
+                            any_tile::<L, P, false, _>(size, x, rows, target);
+                        }
                     }
                     Panels::Scattered(data, offsets) => {
                         let start = data.as_ptr().wrapping_add(column);
                         let rows = Scattered { start, offsets: offsets.as_ptr() };
-                        any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
-                        row += height;
-                        continue;
+                        any_tile::<L, P, true, _>(size, x, rows, target);
                     }
-                };
-                if whole {
-                    any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
-                } else {
-                    any_tile::<L, P, HIGH, false, _>(size, x, rows, target);
                 }
             }
             row += height;
         }
+        column += width;
     }
 }
 
@@ -74,12 +78,12 @@ struct Target {
     last: usize,
 }
 
-/// Computes a tile of at most `HIGH` rows and `P` vectors.
+/// Computes a tile of at most 8 rows and `P` vectors.
 ///
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn any_tile<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
     [height, vectors, depth]: [usize; 3],
     x: (*const f32, usize),
     w: W,
@@ -88,9 +92,9 @@ unsafe fn any_tile<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: boo
     // SAFETY: as the caller promises.
     unsafe {
         match vectors {
-            1 => tile_of::<L, 1, HIGH, WHOLE, W>(height, depth, x, w, target),
-            2 => tile_of::<L, 2, HIGH, WHOLE, W>(height, depth, x, w, target),
-            _ => tile_of::<L, P, HIGH, WHOLE, W>(height, depth, x, w, target),
+            1 => tile_of::<L, 1, WHOLE, W>(height, depth, x, w, target),
+            2 => tile_of::<L, 2, WHOLE, W>(height, depth, x, w, target),
+            _ => tile_of::<L, P, WHOLE, W>(height, depth, x, w, target),
         }
     }
 }
@@ -100,7 +104,7 @@ unsafe fn any_tile<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: boo
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn tile_of<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
     height: usize,
     depth: usize,
     x: (*const f32, usize),
@@ -109,20 +113,15 @@ unsafe fn tile_of<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        // No code is made for heights beyond `HIGH`.
         match height {
             1 => tile::<L, 1, P, WHOLE, W>(depth, x, w, target),
-            2 if 2 < HIGH => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
-            3 if 3 < HIGH => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
-            #[cfg(not(target_arch = "wasm32"))]
-            4 if 4 < HIGH => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
-            #[cfg(not(target_arch = "wasm32"))]
-            5 if 5 < HIGH => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
-            #[cfg(not(target_arch = "wasm32"))]
-            6 if 6 < HIGH => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
-            #[cfg(not(target_arch = "wasm32"))]
-            7 if 7 < HIGH => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
-            _ => tile::<L, HIGH, P, WHOLE, W>(depth, x, w, target),
+            2 => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
+            3 => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
+            4 => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
+            5 => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
+            6 => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
+            7 => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
+            _ => tile::<L, 8, P, WHOLE, W>(depth, x, w, target),
         }
     }
 }
@@ -141,9 +140,9 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: P
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        each!(r < M => {
+        for r in 0..M {
             L::fetch(to.wrapping_add(r * stride));
-        });
+        }
         let mut sums = [[L::splat(0.0); P]; M];
         let mut k = 0;
         while k + STEPS <= depth {
@@ -158,15 +157,15 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: P
             w = w.from(1);
             k += 1;
         }
-        each!(r < M => {
-            each!(p < P => {
+        for r in 0..M {
+            for p in 0..P {
                 let to = to.add(r * stride + p * L::LEN);
                 let count = if p + 1 < P { L::LEN } else { last };
                 let sum = sums[r][p];
                 let sum = if more { L::load_first(to, count).add(sum) } else { sum };
                 sum.store_first(to, count);
-            });
-        });
+            }
+        }
     }
 }
 
@@ -193,101 +192,20 @@ unsafe fn add_steps<
         unsafe {
             let row = w.row(k);
             let mut columns = [L::splat(0.0); P];
-            each!(p < P => {
+            for p in 0..P {
                 let from = row.add(p * L::LEN);
                 let whole = WHOLE || p + 1 < P;
                 columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
-            });
-            each!(r < M => {
+            }
+            for r in 0..M {
                 let x = L::splat(*x.add(r * x_stride + k));
-                each!(p < P => {
+                for p in 0..P {
                     sums[r][p] = sums[r][p].add_product(x, columns[p]);
-                });
-            });
-        }
-    }
-    sums
-}
-
-/// As the kernel's `dots`.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn dots<L: Lanes>(
-    &DotProducts { size: [rows, columns, depth], x, w }: &DotProducts<'_>,
-    out: *mut f32,
-    stride: usize,
-    more: bool,
-) {
-    const FEW: usize = 3;
-    const WIDE: usize = 4;
-    for column in (0..columns).step_by(WIDE) {
-        for row in (0..rows).step_by(FEW) {
-            let target =
-                Target { to: out.wrapping_add(row * stride + column), stride, more, last: 1 };
-            let operands = [(x.row(row), x.stride), (w.row(column), w.stride)];
-            // SAFETY: all elements of the tile exist, as the caller of `dots` promises.
-            unsafe {
-                match (rows - row, columns - column) {
-                    (1, 1) => dot_tile::<L, 1, 1>(depth, operands, target),
-                    (1, 2) => dot_tile::<L, 1, 2>(depth, operands, target),
-                    (1, 3) => dot_tile::<L, 1, 3>(depth, operands, target),
-                    (1, _) => dot_tile::<L, 1, WIDE>(depth, operands, target),
-                    (2, 1) => dot_tile::<L, 2, 1>(depth, operands, target),
-                    (2, 2) => dot_tile::<L, 2, 2>(depth, operands, target),
-                    (2, 3) => dot_tile::<L, 2, 3>(depth, operands, target),
-                    (2, _) => dot_tile::<L, 2, WIDE>(depth, operands, target),
-                    (_, 1) => dot_tile::<L, FEW, 1>(depth, operands, target),
-                    (_, 2) => dot_tile::<L, FEW, 2>(depth, operands, target),
-                    (_, 3) => dot_tile::<L, FEW, 3>(depth, operands, target),
-                    _ => dot_tile::<L, FEW, WIDE>(depth, operands, target),
                 }
             }
         }
     }
-}
-
-/// Computes the products of `M` rows and `N` columns.
-///
-/// # Safety
-/// All elements that are read or written exist.
-#[inline(always)]
-unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
-    depth: usize,
-    [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
-    Target { to, stride, more, .. }: Target,
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let mut sums = [[L::splat(0.0); N]; M];
-        let whole = depth - depth % L::LEN;
-        let mut k = 0;
-        while k < whole {
-            // Rows stay in registers beside the sums; each element of a column is used at once.
-            let mut elements = [L::splat(0.0); M];
-            each!(r < M => {
-                elements[r] = L::load(x.add(r * x_stride + k));
-            });
-            each!(c < N => {
-                let column = L::load(w.add(c * w_stride + k));
-                each!(r < M => {
-                    sums[r][c] = sums[r][c].add_product(elements[r], column);
-                });
-            });
-            k += L::LEN;
-        }
-        each!(r < M => {
-            each!(c < N => {
-                let mut sum = sums[r][c].sum();
-                for k in whole..depth {
-                    sum += *x.add(r * x_stride + k) * *w.add(c * w_stride + k);
-                }
-                let to = to.add(r * stride + c);
-                *to = if more { *to + sum } else { sum };
-            });
-        });
-    }
+    sums
 }
 
 /// As the kernel's `strips`.
@@ -347,25 +265,25 @@ unsafe fn strip_tile<L: Lanes, const K: usize, const P: usize>(
     // SAFETY: as the caller promises.
     unsafe {
         let mut columns = [[L::splat(0.0); P]; K];
-        each!(k < K => {
-            each!(p < P => {
+        for k in 0..K {
+            for p in 0..P {
                 columns[k][p] = L::load(w.add(k * w_stride + p * L::LEN));
-            });
-        });
+            }
+        }
         for r in 0..rows {
             let mut sums = [L::splat(0.0); P];
-            each!(p < P => {
+            for p in 0..P {
                 sums[p] = L::load(to.add(r * stride + p * L::LEN));
-            });
-            each!(k < K => {
+            }
+            for k in 0..K {
                 let x = L::splat(*x.add(r * x_stride + k));
-                each!(p < P => {
+                for p in 0..P {
                     sums[p] = sums[p].add_product(x, columns[k][p]);
-                });
-            });
-            each!(p < P => {
+                }
+            }
+            for p in 0..P {
                 sums[p].store(to.add(r * stride + p * L::LEN));
-            });
+            }
         }
     }
     P * L::LEN
@@ -384,12 +302,12 @@ unsafe fn strip_rest<const K: usize>(
 ) -> usize {
     for r in 0..rows {
         for c in 0..width {
-            each!(k < K => {
+            for k in 0..K {
                 // SAFETY: as the caller promises.
                 unsafe {
                     *to.add(r * stride + c) += *x.add(r * x_stride + k) * *w.add(k * w_stride + c);
                 }
-            });
+            }
         }
     }
     width

@@ -3,17 +3,22 @@
 //! A block of an image is laid out with its border, so that one loop without conditions serves all windows. The block
 //! stays in the cache until its results are written.
 
+mod depthwise;
 mod layout;
 mod stencil;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use self::depthwise::{ImagePlane, PlaneShape, WEIGHTS};
 use self::layout::{Layout, Line, Pick, layouts, lines};
 use self::stencil::{Stencil, Tap};
 use crate::base::dtype::DType;
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
 use crate::exec::cpu::tape::{Machine, Span, TILE};
 use crate::exec::cpu::{ExprHole, Job};
@@ -46,9 +51,11 @@ struct Slide<'a> {
     border: u32,
     /// The elements of all images, if they lie in memory one after the other.
     memory: Option<&'a [u32]>,
+    /// The shape of images whose windows are read where they lie.
+    planes: Option<PlaneShape>,
     images: Vec<Option<BoundInput<'a>>>,
     weights: Vec<Option<BoundInput<'a>>>,
-    results: Vec<Option<BoundInput<'a>>>,
+    epilogue: Epilogue<'a>,
 }
 
 /// The buffers and machines of a thread.
@@ -56,13 +63,13 @@ struct Worker<'a> {
     element: Machine<'a>,
     weight: Machine<'a>,
     after: Machine<'a>,
-    /// True if the outputs are the combined elements.
-    stores: bool,
     block: Vec<u32>,
     out: Vec<u32>,
     taps: Vec<Tap>,
     /// The elements that the machine computed last, by position among all images.
     tile: Range<usize>,
+    /// The weights of an image, and its position.
+    weights: ([f32; WEIGHTS], usize),
     /// The block that is laid out: its image, its first row and its rows.
     laid: Option<[usize; 3]>,
 }
@@ -75,18 +82,18 @@ pub(crate) fn run(
 ) {
     let images = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.image_view(view)));
     let weights = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.weight_view(view)));
-    let results = job.inputs(Space::Out);
     let element = job.tape(ExprHole::Before, &[sliding.element], &images);
     let weight = job.tape(ExprHole::Right, sliding.weight.as_slice(), &weights);
-    let after = job.tape(ExprHole::After, &job.roots(), &results);
+    let epilogue = Epilogue::of(job);
     let axes = &sliding.axes;
     let (outer, windows) = (points(&reduce.outer), points(&reduce.outer[sliding.lead..]));
     let cut = axes.iter().position(|axis| axis.count > 1).unwrap_or(0);
     let row: usize = axes[cut + 1..].iter().map(|axis| axis.count).product();
     let elements: usize = axes.iter().map(|axis| axis.inside.len()).product();
     let total = outer / windows * elements;
-    let cost = outer as u64 * (sliding.taps() as u64 + after.flops())
+    let cost = outer as u64 * (sliding.taps() as u64 + epilogue.tape.flops())
         + total as u64 * (element.flops() + 2);
+    let is_word = matches!(&*outputs, [out] if !matches!(out.dtype(), DType::F16 | DType::Bool));
     let chunks = split(outputs, outer, parts(cost), row);
     let most = chunks.iter().map(|chunk| chunk.len / row).max().unwrap_or(1);
     let (layout, narrow) = layouts(sliding, cut, most.min(axes[cut].count));
@@ -99,20 +106,28 @@ pub(crate) fn run(
     };
     // The last axis comes last.
     let order = (0..axes.len() - 1).rev().chain([axes.len() - 1]);
+    let border = border(job, sliding);
+    let memory = match job.step.expr.node(sliding.element) {
+        ExprNode::Load(at) => match &images[usize::from(at)] {
+            Some(BoundInput::Memory(words)) => Some(&**words),
+            _ => None,
+        },
+        _ => None,
+    };
+    let is_plain = memory.is_some()
+        && sliding.weight.is_some()
+        && matches!(stencil, Stencil::SumF32)
+        && border == 0
+        && is_word;
     let slide = Slide {
+        planes: PlaneShape::of(sliding).filter(|_| is_plain),
         lines: lines(sliding, &layout),
         taps: if sliding.weight.is_some() { layout.taps(0..axes.len()) } else { Vec::new() },
         passes: order.filter(|&at| axes[at].window.size > 1).map(pass).collect(),
         pitch: axes[cut + 1..].iter().map(|axis| axis.inside.len()).product(),
         repeats: repeats(job, reduce, sliding),
-        border: border(job, sliding),
-        memory: match job.step.expr.node(sliding.element) {
-            ExprNode::Load(at) => match &images[usize::from(at)] {
-                Some(BoundInput::Memory(words)) => Some(words),
-                _ => None,
-            },
-            _ => None,
-        },
+        border,
+        memory,
         sliding,
         stencil,
         windows,
@@ -121,7 +136,7 @@ pub(crate) fn run(
         total,
         images,
         weights,
-        results,
+        epilogue,
         layout,
         narrow,
     };
@@ -129,11 +144,11 @@ pub(crate) fn run(
     let worker = || Worker {
         element: Machine::new(element),
         weight: Machine::new(weight),
-        after: Machine::new(after),
-        stores: after.is_acc(0),
+        after: slide.epilogue.machine(),
         block: vec![0; buffer],
         out: vec![0; buffer],
         taps: Vec::new(),
+        weights: ([0.0; WEIGHTS], usize::MAX),
         tile: 0..0,
         laid: None,
     };
@@ -142,10 +157,7 @@ pub(crate) fn run(
 
 /// The number around the images.
 fn border(job: &Job<'_>, sliding: &Sliding) -> u32 {
-    match sliding.border.map(|border| job.step.expr.node(border)) {
-        Some(ExprNode::Scalar(at)) => job.step.scalars[usize::from(at)].lane_bits(),
-        _ => 0,
-    }
+    sliding.border.map_or(0, |number| job.step.scalars[number].lane_bits())
 }
 
 /// The number of neighbouring images that are the same.
@@ -165,6 +177,11 @@ impl Slide<'_> {
             let start = chunk.start + done;
             let (image, first) = (start / self.windows, start % self.windows / self.row);
             let left = (self.windows / self.row - first).min((chunk.len - done) / self.row);
+            if let Some(shape) = self.planes {
+                self.plane(worker, &mut chunk, done, (shape, image, first..first + left));
+                done += left * self.row;
+                continue;
+            }
             let rows = left.min(most);
             let block = [image / self.repeats, first, rows];
             if worker.laid != Some(block) {
@@ -175,6 +192,29 @@ impl Slide<'_> {
             self.write(worker, &mut chunk, done, rows * self.row);
             done += rows * self.row;
         }
+    }
+
+    /// Computes the results of some rows of windows of an image, which are the chunk's from element `at` on.
+    fn plane(
+        &self,
+        worker: &mut Worker<'_>,
+        chunk: &mut Chunk<'_>,
+        at: usize,
+        (shape, image, rows): (PlaneShape, usize, Range<usize>),
+    ) {
+        let Worker { weight, after, weights: (weights, of), .. } = worker;
+        if *of != image {
+            let len = self.taps.len();
+            let span = Span { inputs: &self.weights, start: image * len, len, acc: &[] };
+            weight.run(span);
+            weights[..len].copy_from_slice(cast_slice(weight.root(0, span)));
+            *of = image;
+        }
+        let words = &self.memory.unwrap_or_default()[image * self.elements..][..self.elements];
+        let plane = ImagePlane { shape, image: cast_slice(words), weights };
+        let len = rows.len() * self.row;
+        depthwise::run(&plane, rows, cast_slice_mut(chunk.words(0, at, len)));
+        self.epilogue.finish_in_place(after, chunk, at, len);
     }
 
     /// The layout of the results.
@@ -316,10 +356,11 @@ impl Slide<'_> {
     /// Writes `len` results of a block, from the chunk's element `done` on.
     fn write(&self, worker: &mut Worker<'_>, chunk: &mut Chunk<'_>, done: usize, len: usize) {
         let word = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
-        if worker.stores && chunk.outputs.len() == 1 && word(chunk.outputs[0].0) {
+        if chunk.outputs.len() == 1 && word(chunk.outputs[0].0) {
             let out = chunk.words(0, done, len);
             self.finished().gather(&worker.out, 0, out);
-            return self.stencil.leave(out);
+            self.stencil.leave(out);
+            return self.epilogue.finish_in_place(&mut worker.after, chunk, done, len);
         }
         let mut acc = [0; TILE];
         for from in (0..len).step_by(TILE) {
@@ -327,7 +368,12 @@ impl Slide<'_> {
             self.finished().gather(&worker.out, from, acc);
             self.stencil.leave(acc);
             let at = done + from;
-            let span = Span { inputs: &self.results, start: chunk.start + at, len: acc.len(), acc };
+            let span = Span {
+                inputs: &self.epilogue.inputs,
+                start: chunk.start + at,
+                len: acc.len(),
+                acc,
+            };
             chunk.write_tile(&mut worker.after, span, at);
         }
     }

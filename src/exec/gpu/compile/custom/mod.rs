@@ -14,16 +14,16 @@ use crate::base::lru::Lru;
 use crate::base::process::caught;
 use crate::base::sync::Mutex;
 use crate::error::MistakeKind;
-use crate::ops::{OwnKernel, Type};
+use crate::ops::{CustomKernel, Type};
 
 /// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element
 /// types and sizes.
 pub(crate) fn check(
-    kernel: &OwnKernel,
+    kernel: &CustomKernel,
     inputs: &[&Type],
     result: &Type,
 ) -> Result<(), MistakeKind> {
-    let OwnKernel { source, entry, .. } = kernel;
+    let CustomKernel { source, entry, .. } = kernel;
     let module = known(source);
     let module = module.as_ref().as_ref().map_err(MistakeKind::clone)?;
     // A variable that nothing can be bound to is often the reason for which the whole is not valid.

@@ -1,13 +1,11 @@
-//! One result of a run, wherever it lies.
+//! One result of a run, on the host or on the GPU.
 
 use std::any::Any;
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use crate::base::dtype::Element;
-use crate::base::future::BoxFuture;
+use crate::base::future::{BoxFuture, yield_now};
 use crate::base::trace::{OFF, stage};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
@@ -119,19 +117,6 @@ type AnyBox = Box<dyn Any + Send>;
 fn copied(elements: usize, copy: Box<dyn FnOnce() -> AnyBox + Send>) -> BoxFuture<'static, AnyBox> {
     let stage = stage!(OFF, "download", elements = elements);
     Box::pin(async move { stage.over(pin!(off_thread(copy))).await })
-}
-
-/// Lets other tasks of this thread run.
-pub(crate) async fn yield_now() {
-    let mut given = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut given, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::error::MistakeKind;
-use crate::exec::gpu::check_own;
+use crate::exec::gpu::check_custom;
 use crate::graph::NodeId;
-use crate::ops::{CpuFunction, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
+use crate::ops::{CpuFunction, CustomKernel, MOST_BINDINGS, MOST_INPUTS, Op, Type, check_size};
 use crate::record::{Recorded, Recorder, Refusal, UntypedId};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with its inputs.
@@ -37,7 +37,14 @@ impl Wgsl {
         Self { source, entry, groups: None, inputs: Vec::new(), on_cpu: None }
     }
 
-    /// Sets the entry point.
+    /// Sets the entry point, if the module has several or one of another name than `main`.
+    ///
+    /// ```
+    /// # use onetrip::Wgsl;
+    /// let source = "@compute @workgroup_size(64) fn double() {}";
+    /// let kernel = Wgsl::new(source).entry_point("double").groups([1, 1, 1]);
+    /// # let _ = kernel;
+    /// ```
     pub fn entry_point(mut self, name: &str) -> Self {
         self.entry = name.into();
         self
@@ -72,7 +79,7 @@ impl Wgsl {
         recorder: &Recorder,
         dtype: DType,
         shape: Shape,
-    ) -> Result<(OwnKernel, Vec<NodeId>, Type), Refusal> {
+    ) -> Result<(CustomKernel, Vec<NodeId>, Type), Refusal> {
         let Recorded { graph, functions, .. } = &**recorder.recorded();
         let Self { source, entry, groups, inputs, on_cpu } = self;
         if shape.rank() > MAX_RANK {
@@ -117,8 +124,8 @@ impl Wgsl {
         }
         let (source, entry) = (Arc::clone(source), Arc::clone(entry));
         let function = on_cpu.as_ref().map(|_| functions.len() as u32);
-        let kernel = OwnKernel { source, entry, groups, function };
-        check_own(&kernel, &types, &result)?;
+        let kernel = CustomKernel { source, entry, groups, function };
+        check_custom(&kernel, &types, &result)?;
         Ok((kernel, nodes, result))
     }
 }
@@ -221,9 +228,9 @@ impl GpuCommandBatch {
         self.composed("wgsl", || {
             let mut recorder = self.recorder.lock();
             recorder.recording.start();
-            let (own, inputs, ty) = kernel.checked(&recorder, T::DTYPE, shape)?;
+            let (checked, inputs, ty) = kernel.checked(&recorder, T::DTYPE, shape)?;
             recorder.change().functions.extend(kernel.on_cpu.map(|twin| twin.function));
-            let node = recorder.push(Op::Own(Arc::new(own)), inputs.into(), ty);
+            let node = recorder.push(Op::Custom(Arc::new(checked)), inputs.into(), ty);
             Ok(self.tensor(node))
         })
     }

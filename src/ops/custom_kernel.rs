@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A kernel in WGSL. Of its group 0 the bindings are the inputs, in order, and then the result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OwnKernel {
+pub(crate) struct CustomKernel {
     pub source: Arc<str>,
     pub entry: Arc<str>,
     /// Workgroups along x, y and z.

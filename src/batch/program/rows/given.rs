@@ -1,0 +1,80 @@
+//! The inputs of a run, which tell how many rows it has.
+
+use super::cut::RowPart;
+use super::traced::Rows;
+use crate::base::shape::Shape;
+use crate::batch::input::Input;
+use crate::batch::program::compiled::Inner;
+use crate::error::{DataError, Result, RowsError};
+use crate::graph::NodeId;
+
+/// Inputs of a run, and the number of their rows.
+pub(super) struct Given<'a> {
+    pub rows: usize,
+    /// Each with its node.
+    pub inputs: Vec<(NodeId, Input<'a>)>,
+}
+
+impl Given<'_> {
+    /// All rows as one part.
+    pub fn whole(&self) -> RowPart {
+        RowPart { start: 0, rows: self.rows, planned: self.rows }
+    }
+}
+
+impl Rows {
+    /// Checks inputs and counts their rows.
+    pub(super) fn given<'s, 'a: 's>(
+        &self,
+        list: &mut dyn Iterator<Item = Input<'a>>,
+    ) -> Result<Given<'s>> {
+        let Inner { recorded, .. } = &*self.program.0;
+        let (mut rows, mut inputs) = (None, Vec::new());
+        for input in list {
+            let (_, id) = self.program.0.typed_upload(&input)?;
+            if inputs.iter().any(|&(given, _)| given == id) {
+                return Err(DataError::GivenTwice(recorded.origin(id)).into());
+            }
+            let ty = &recorded.graph[id].ty;
+            if let Some(why) = input.misfit(ty.dtype) {
+                return Err(self.program.0.unfilled(id, why));
+            }
+            if !self.plans.inputs.contains(&id) {
+                self.program.0.check_size(id, &ty.shape, &input)?;
+                inputs.push((id, input));
+                continue;
+            }
+            let row = Shape::from(&ty.shape.dims()[1..]);
+            let given = input.len(ty.dtype);
+            let own = match &input.shape {
+                Some(shape) if shape.rank() > 0 => shape[0],
+                _ => given.checked_div(row.elements()).unwrap_or(0),
+            };
+            if own.checked_mul(row.elements()) != Some(given) {
+                return Err(RowsError::Part { of: recorded.origin(id), row, given }.into());
+            }
+            let whole = of_rows(&ty.shape, own);
+            self.program.0.check_size(id, &whole, &input)?;
+            let (first, count) = *rows.get_or_insert((id, own));
+            if count != own {
+                let [first, second] = [first, id].map(|id| recorded.origin(id));
+                let others = own;
+                return Err(RowsError::Counts { first, rows: count, second, others }.into());
+            }
+            inputs.push((id, input));
+        }
+        let missing =
+            self.plans.inputs.iter().find(|&id| !inputs.iter().any(|(given, _)| given == id));
+        match (missing, rows) {
+            (Some(&id), _) => Err(DataError::NotGiven(recorded.origin(id)).into()),
+            (None, Some((_, rows))) => Ok(Given { rows, inputs }),
+            (None, None) => Err(RowsError::NoInput.into()),
+        }
+    }
+}
+
+/// The shape of `rows` rows.
+fn of_rows(shape: &Shape, rows: usize) -> Shape {
+    let rest = shape.dims()[1..].iter().copied();
+    std::iter::once(rows).chain(rest).collect()
+}

@@ -1,0 +1,194 @@
+//! Runs with any number of rows.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::cut::{RowPart, cut};
+use super::given::Given;
+use super::join::Joined;
+use super::traced::Rows;
+use crate::base::future::BoxFuture;
+use crate::batch::input::Inputs;
+use crate::batch::program::compiled::{Inner, Program};
+use crate::batch::program::outputs::Outputs;
+use crate::error::{DataError, Error, Result, RowsError, RunError};
+use crate::graph::{Graph, RowAxis, RowTrace};
+use crate::ops::Op;
+use crate::record::Recorded;
+use crate::session::{RunResults, RunStats};
+
+impl Program {
+    /// As [`run`](Self::run), with any number of rows, as [`Rows::run`] does for the [`rows`](Self::rows) of all
+    /// inputs.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows) and [`Rows::run`].
+    pub fn run_rows<'s, 'a: 's, K>(
+        &'s self,
+        inputs: impl Inputs<'a, K>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        let given = self.rows().and_then(|rows| Ok((rows.given(&mut inputs.list())?, rows)));
+        Box::pin(async move {
+            let (given, rows) = given?;
+            rows.run_given(given).await
+        })
+    }
+}
+
+impl Rows {
+    /// Runs the program with as many rows as its inputs have, perhaps none. All inputs with rows must be given. The
+    /// results have as many rows, as if the program had been recorded with them.
+    ///
+    /// Programs are planned for numbers of rows that are powers of two, once each, up to 1024 or the recorded number,
+    /// and for the recorded one. More rows are cut, one trip for each part, one after another. The last part repeats
+    /// its last row up to such a number; where an output is a sum or a mean, it is cut further instead, so that no
+    /// padding reaches the result. Sums and means of parts are added in `f64`.
+    ///
+    /// # Errors
+    /// As [`Program::run`], and positions in them count all rows; [`RowsError`] for data that is no whole number of
+    /// rows, for inputs with different numbers, and for no rows where an output is a greatest or least element.
+    pub fn run<'s, 'a: 's, K>(
+        &'s self,
+        inputs: impl Inputs<'a, K>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        let given = self.given(&mut inputs.list());
+        Box::pin(async move { self.run_given(given?).await })
+    }
+
+    async fn run_given(&self, given: Given<'_>) -> Result<Outputs> {
+        if given.rows == self.plans.recorded {
+            return self.run_part(&self.program, given.whole(), &given).await;
+        }
+        loop {
+            let most = self.plans.most.load(Ordering::Relaxed);
+            let parts = cut(given.rows, most, self.plans.is_exact);
+            let done = match parts[..] {
+                [part] if part.rows == part.planned => {
+                    let program = self.sized(part.planned).await;
+                    match program {
+                        Ok(program) => self.run_part(&program, part, &given).await,
+                        Err(error) => Err(error),
+                    }
+                }
+                _ => self.run_parts(&parts, &given).await,
+            };
+            match done {
+                Err(Error::Run(RunError::OverBudget { .. })) if most > 1 => {
+                    self.plans.most.store(most / 2, Ordering::Relaxed);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Runs the parts one after another, and joins their results.
+    async fn run_parts(&self, parts: &[RowPart], given: &Given<'_>) -> Result<Outputs> {
+        let recorded = self.recorded_for(given.rows)?;
+        let (pool, outputs) = (recorded.device.pool(), recorded.graph.outputs());
+        let joined = outputs.iter().map(|&id| {
+            let ty = &recorded.graph[id].ty;
+            let joined = Joined::new(pool, ty, self.plans.trace(id), given.rows);
+            joined.map_err(|error| Error::from(error.of(&recorded.origin(id))))
+        });
+        let mut joined = joined.collect::<Result<Vec<_>>>()?;
+        let (mut stats, mut prepared) = (RunStats::default(), None);
+        for &part in parts {
+            let program = self.sized(part.planned).await?;
+            let done = self.run_part(&program, part, given).await?;
+            stats.add_trip(&done.stats);
+            for (joined, &id) in joined.iter_mut().zip(&outputs) {
+                let Some(result) = done.results.find(&done.prepared, id) else { continue };
+                let ty = &program.0.recorded.graph[id].ty;
+                joined.add(part, ty, &result.into_host().await?);
+            }
+            prepared = Some(done.prepared);
+        }
+        let results = joined.into_iter().map(Joined::done).collect::<Result<_, _>>()?;
+        let Some(prepared) = prepared else { return Err(RowsError::NoInput.into()) };
+        Ok(Outputs {
+            program: Program(Arc::new(Inner::new(Arc::new(recorded)))),
+            prepared,
+            results: RunResults::Host(results),
+            kept: Default::default(),
+            stats,
+        })
+    }
+
+    async fn run_part(
+        &self,
+        program: &Program,
+        part: RowPart,
+        given: &Given<'_>,
+    ) -> Result<Outputs> {
+        let graph = &self.program.0.recorded.graph;
+        let inputs = given.inputs.iter().map(|(id, input)| {
+            let ty = &graph[*id].ty;
+            let row = match self.plans.inputs.contains(id) {
+                true => ty.shape.dims()[1..].iter().product(),
+                false => 0,
+            };
+            let pool = program.device().pool();
+            if row == 0 {
+                let all = input.len(ty.dtype);
+                return input.part(pool, ty.dtype, 0..all, (0, all));
+            }
+            let range = part.start * row..(part.start + part.rows) * row;
+            input.part(pool, ty.dtype, range, (row, part.planned * row))
+        });
+        let done =
+            program.run_fitting(program.0.fitting(&mut inputs.into_iter()), None, None).await;
+        done.map_err(|error| self.with_all_rows(error, part, given.rows))
+    }
+
+    /// The error of a part, with positions that count all rows.
+    fn with_all_rows(&self, mut error: Error, part: RowPart, rows: usize) -> Error {
+        let Recorded { graph, .. } = &*self.program.0.recorded;
+        if let Error::Data(DataError::IdRange { of, at, .. }) = &mut error {
+            let mut inputs = self.plans.inputs.iter();
+            let of_it = inputs.find(|&&id| self.program.0.recorded.origin(id) == *of);
+            let row = of_it.map_or(0, |&id| graph[id].ty.shape.dims()[1..].iter().product());
+            *at += part.start * row;
+        }
+        if let Error::Fault(fault) = &mut error {
+            let positions = graph.iter().filter_map(|(id, node)| match node.op {
+                _ if node.place != fault.place || node.name != fault.op => None,
+                Op::Gather { .. } | Op::TakeAlong { .. } => Some(node.inputs[1]),
+                _ => Some(id),
+            });
+            let mut traces = positions.map(|id| (self.plans.trace(id), graph[id].ty.shape.rank()));
+            let found = traces.find_map(|(trace, rank)| match trace {
+                RowTrace::Each(at) if rank == fault.at.len() => Some(at),
+                _ => None,
+            });
+            if let Some(RowAxis { axis, inner }) = found.filter(|_| part.planned > 0) {
+                let at = fault.at[axis];
+                let (outer, row) = (at / inner / part.planned, at / inner % part.planned);
+                fault.at[axis] = ((outer * rows) + part.start + row) * inner + at % inner;
+            }
+        }
+        error
+    }
+
+    /// The program for so many rows.
+    async fn sized(&self, rows: usize) -> Result<Program> {
+        if rows == self.plans.recorded {
+            return Ok(self.program.clone());
+        }
+        if let Some(program) = self.plans.sized.lock().get(&rows) {
+            return Ok(program.clone());
+        }
+        let program = Program::compiled(Arc::new(self.recorded_for(rows)?)).await?;
+        Ok(self.plans.sized.lock().entry(rows).or_insert(program).clone())
+    }
+
+    fn recorded_for(&self, rows: usize) -> Result<Recorded> {
+        let recorded = &*self.program.0.recorded;
+        let made: Result<Graph, _> =
+            recorded.graph.of_rows(&self.plans.traces, self.plans.recorded, rows);
+        let graph = made.map_err(|(node, why)| {
+            let (of, why) = (recorded.origin(node), why.to_string());
+            RowsError::Number { of, rows, why }
+        })?;
+        Ok(Recorded { graph, ..recorded.clone() })
+    }
+}

@@ -1,0 +1,159 @@
+//! The trace of rows through a program.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::plans::RowPlans;
+use crate::base::shape::Shape;
+use crate::batch::input::ValueKey;
+use crate::batch::program::compiled::Program;
+use crate::error::{Result, RowsError};
+use crate::graph::{NodeId, RowAxis, RowReduction, RowTrace};
+use crate::ops::Op;
+use crate::record::Recorded;
+
+/// A program that runs with any number of rows, from [`Program::rows`]: the leading axis of some inputs, which no
+/// operation mixes. Cheap to clone.
+#[derive(Clone)]
+pub struct Rows {
+    pub(super) program: Program,
+    pub(super) plans: Arc<RowPlans<Program>>,
+}
+
+/// The way in which an output of a program depends on rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RowResult {
+    /// Each row of it depends on the same row of the inputs. This axis of it has the rows; it is longer than their
+    /// number if it has other axes merged with them.
+    PerRow {
+        /// The axis.
+        axis: usize,
+    },
+    /// It is a sum over all rows.
+    Sum,
+    /// It is a mean over all rows.
+    Mean,
+    /// It has greatest elements of all rows.
+    Max,
+    /// It has least elements of all rows.
+    Min,
+    /// It does not depend on rows.
+    Constant,
+}
+
+/// Programs with any number of rows.
+impl Program {
+    /// Traces rows through the program: the leading axis of all inputs without data of their own that have axes. Other
+    /// inputs, residents, uploads and constants have no rows; a constant such as `full` that is the same for all rows
+    /// may be as long as there are.
+    ///
+    /// Each output is then per row, or reduced over rows by `sum`, `mean`, `amax` or `amin`, perhaps followed by moves,
+    /// the same reduction or a factor.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use onetrip::{Device, GpuCommandBatch, RowResult};
+    ///
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [8, 3]);
+    /// let y = x.softmax(1).named("shares");
+    /// batch.outputs((y, y.mean(0).named("average")));
+    /// let program = batch.compile().await?;
+    /// let results: Vec<_> = program.rows()?.outputs().map(|(_, result)| result).collect();
+    /// assert_eq!(results, [RowResult::PerRow { axis: 0 }, RowResult::Mean]);
+    ///
+    /// let outputs = program.run_rows([(x, &[1.0, 2.0, 3.0])]).await?; // One row.
+    /// assert_eq!(outputs.read(y).await?.len(), 3);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`RowsError`]: an operation that mixes rows, with the place where it was recorded; inputs of several leading
+    /// sizes, for which [`rows_of`](Self::rows_of) names those with rows; fewer than two recorded rows; values that runs
+    /// keep.
+    pub fn rows(&self) -> Result<Rows> {
+        if let Some(plans) = self.0.rows.get() {
+            return Ok(Rows { program: self.clone(), plans: Arc::clone(plans) });
+        }
+        let Recorded { graph, uploads, .. } = &*self.0.recorded;
+        let has_rows = |op: &Op, shape: &Shape| match op {
+            Op::Upload(at) => uploads[*at as usize].is_none() && shape.rank() > 0,
+            _ => false,
+        };
+        let inputs = graph.iter().filter(|(_, node)| has_rows(&node.op, &node.ty.shape));
+        let rows = self.traced(inputs.map(|(id, _)| id).collect())?;
+        let plans = self.0.rows.get_or_init(|| rows.plans);
+        Ok(Rows { program: self.clone(), plans: Arc::clone(plans) })
+    }
+
+    /// As [`rows`](Self::rows), for the inputs of these names, ids or tensors alone. Other inputs are given whole.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows); [`DataError`] for a key of no input.
+    pub fn rows_of<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = impl Into<ValueKey<'a>>>,
+    ) -> Result<Rows> {
+        let nodes = inputs.into_iter().map(|key| self.0.input_node(key.into()));
+        self.traced(nodes.collect::<Result<_>>()?)
+    }
+
+    fn traced(&self, inputs: Vec<NodeId>) -> Result<Rows> {
+        let recorded = &*self.0.recorded;
+        let (graph, of) = (&recorded.graph, |id| recorded.origin(id));
+        let Some(&first) = inputs.first() else { return Err(RowsError::NoInput.into()) };
+        for &id in &inputs {
+            if graph[id].ty.shape.rank() == 0 {
+                return Err(RowsError::Scalar(of(id)).into());
+            }
+        }
+        let leading = |id: NodeId| graph[id].ty.shape[0];
+        let rows = leading(first);
+        if let Some(&second) = inputs.iter().find(|&&id| leading(id) != rows) {
+            let (first, others) = (of(first), leading(second));
+            return Err(RowsError::Leading { first, rows, second: of(second), others }.into());
+        }
+        if rows < 2 {
+            return Err(RowsError::Few { of: of(first), rows }.into());
+        }
+        if let Some(&kept) = graph.keeps.first() {
+            return Err(RowsError::Keeps(of(kept)).into());
+        }
+        let mixed = graph.rows(&inputs, rows);
+        let traces =
+            mixed.map_err(|mixing| RowsError::Mixes { of: of(mixing.node), why: mixing.why })?;
+        let plans = RowPlans::new(traces, inputs, rows, &graph.outputs());
+        Ok(Rows { program: self.clone(), plans: Arc::new(plans) })
+    }
+}
+
+impl Rows {
+    /// The number of rows that the program was recorded with.
+    #[must_use]
+    pub fn recorded(&self) -> usize {
+        self.plans.recorded
+    }
+
+    /// The name of each output, if it has one, and how it depends on rows.
+    pub fn outputs(&self) -> impl Iterator<Item = (Option<&str>, RowResult)> {
+        let Recorded { graph, names, .. } = &*self.program.0.recorded;
+        graph.outputs().into_iter().map(|id| {
+            let result = match self.plans.trace(id) {
+                RowTrace::Fixed => RowResult::Constant,
+                RowTrace::Each(RowAxis { axis, .. }) => RowResult::PerRow { axis },
+                RowTrace::Reduced(RowReduction::Sum, _) => RowResult::Sum,
+                RowTrace::Reduced(RowReduction::Mean, _) => RowResult::Mean,
+                RowTrace::Reduced(RowReduction::Max, _) => RowResult::Max,
+                RowTrace::Reduced(RowReduction::Min, _) => RowResult::Min,
+            };
+            (names.first(id).map(|name| &**name), result)
+        })
+    }
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rows({:?}, recorded with {})", self.program, self.plans.recorded)
+    }
+}

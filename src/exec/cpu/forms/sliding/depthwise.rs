@@ -1,0 +1,300 @@
+//! Convolutions of one channel by small filters, without a layout: windows are read where their image lies, and elements
+//! of the border by masks.
+
+#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use crate::exec::cpu::forms::vectors::Lanes;
+use crate::plan::Sliding;
+
+/// The sizes of windows that there are loops for, and the steps.
+const SIZES: [usize; 2] = [3, 5];
+const STEPS: [usize; 2] = [1, 2];
+/// The most weights of a window.
+pub(super) const WEIGHTS: usize = 25;
+
+/// An image of one channel, with windows that slide over it and over its border of zeros.
+pub(super) struct ImagePlane<'p> {
+    pub shape: PlaneShape,
+    pub image: &'p [f32],
+    pub weights: &'p [f32; WEIGHTS],
+}
+
+/// The sizes of all images of a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlaneShape {
+    /// Elements of a window along either axis, and the elements from one window to the next.
+    size: usize,
+    step: usize,
+    height: usize,
+    width: usize,
+    /// Zeros before the first row, and before the first element of a row.
+    above: usize,
+    before: usize,
+    /// Windows of a row.
+    columns: usize,
+}
+
+impl PlaneShape {
+    /// The shape of the images of `sliding`, whose border is zeros, if there is a loop for their windows.
+    pub fn of(sliding: &Sliding) -> Option<Self> {
+        let [down, along] = &sliding.axes[..] else { return None };
+        let window = down.window;
+        let fits = window == along.window
+            && window.dilation == 1
+            && SIZES.contains(&window.size)
+            && STEPS.contains(&window.step);
+        fits.then(|| Self {
+            size: window.size,
+            step: window.step,
+            height: down.inside.len(),
+            width: along.inside.len(),
+            above: down.inside.start,
+            before: along.inside.start,
+            columns: along.count,
+        })
+    }
+}
+
+/// The loop for the instructions of one kind of processor.
+type RowsOfWindows = unsafe fn(&ImagePlane<'_>, Range<usize>, *mut f32);
+
+/// Sets `out` to the sums of all windows of some `rows`.
+pub(super) fn run(plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
+    static NATIVE: LazyLock<RowsOfWindows> = LazyLock::new(|| all()[0]);
+    run_by(*NATIVE, plane, rows, out);
+}
+
+fn run_by(by: RowsOfWindows, plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
+    let PlaneShape { height, width, columns, .. } = plane.shape;
+    assert!(plane.image.len() == height * width && out.len() == rows.len() * columns);
+    // SAFETY: the processor has the instructions of `by`. Only elements inside of the image are read, and `out` has the
+    // sums of all rows.
+    unsafe { by(plane, rows, out.as_mut_ptr()) }
+}
+
+/// The loops that this processor can run, the best first.
+fn all() -> Vec<RowsOfWindows> {
+    let mut all: Vec<RowsOfWindows> = Vec::new();
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        if fma && is_x86_feature_detected!("avx512f") {
+            all.push(rows_avx512);
+        }
+        if fma {
+            all.push(rows_avx2);
+        }
+    }
+    all.push(rows_plain);
+    all
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,avx2,fma")]
+unsafe fn rows_avx512(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
+    // SAFETY: as the caller promises.
+    unsafe { any_rows::<std::arch::x86_64::__m512>(plane, rows, out) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn rows_avx2(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
+    // SAFETY: as the caller promises.
+    unsafe { any_rows::<std::arch::x86_64::__m256>(plane, rows, out) }
+}
+
+unsafe fn rows_plain(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
+    // SAFETY: as the caller promises.
+    unsafe { any_rows::<crate::exec::cpu::forms::vectors::Plain>(plane, rows, out) }
+}
+
+/// Writes the sums of `rows` to `out`.
+///
+/// # Safety
+/// The processor has the instructions of `L`. The image has all of its elements, and `out` room for all sums.
+#[inline(always)]
+unsafe fn any_rows<L: Lanes>(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match (plane.shape.size, plane.shape.step) {
+            (3, 1) => rows_of::<L, 3, 1, 4>(plane, rows, out),
+            (3, _) => rows_of::<L, 3, 2, 2>(plane, rows, out),
+            (_, 1) => rows_of::<L, 5, 1, 4>(plane, rows, out),
+            _ => rows_of::<L, 5, 2, 2>(plane, rows, out),
+        }
+    }
+}
+
+/// As [`any_rows`], `HIGH` rows at a time, for windows of one size and step.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn rows_of<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: usize>(
+    plane: &ImagePlane<'_>,
+    rows: Range<usize>,
+    out: *mut f32,
+) {
+    let columns = plane.shape.columns;
+    let mut done = 0;
+    while done < rows.len() {
+        // The last rows may be computed twice.
+        let high = if rows.len() < HIGH { 1 } else { HIGH };
+        let at = done.min(rows.len() - high);
+        let (row, to) = (rows.start + at, out.wrapping_add(at * columns));
+        // SAFETY: as the caller promises.
+        unsafe {
+            if high == HIGH {
+                tile::<L, SIZE, STEP, HIGH>(plane, row, to);
+            } else {
+                tile::<L, SIZE, STEP, 1>(plane, row, to);
+            }
+        }
+        done = at + high;
+    }
+}
+
+/// Writes the sums of `HIGH` rows from `row` on to `out`.
+///
+/// # Safety
+/// As for [`any_rows`].
+#[inline(always)]
+unsafe fn tile<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: usize>(
+    &ImagePlane { shape, image, weights: elements }: &ImagePlane<'_>,
+    row: usize,
+    out: *mut f32,
+) {
+    let PlaneShape { height, width, above, before, columns, .. } = shape;
+    // SAFETY: as the caller promises. Elements outside of the image are masked.
+    unsafe {
+        let mut weights = [[L::splat(0.0); SIZE]; SIZE];
+        for i in 0..SIZE {
+            for j in 0..SIZE {
+                weights[i][j] = L::splat(elements[i * SIZE + j]);
+            }
+        }
+        for column in (0..columns).step_by(L::LEN) {
+            // Vectors of windows that move by 2 begin at every second element.
+            let start = |j: usize| STEP * column + j;
+            let mask = |start: usize| {
+                let lane = |at: usize| (at + before).saturating_sub(start).min(L::LEN);
+                L::mask(lane(0)..lane(width))
+            };
+            let mut masks = [[mask(0); 2]; SIZE];
+            for j in 0..SIZE {
+                masks[j] = [mask(start(j)), mask(start(j) + L::LEN)];
+            }
+            let mut sums = [L::splat(0.0); HIGH];
+            for line in 0..(HIGH - 1) * STEP + SIZE {
+                let y = (row * STEP + line).wrapping_sub(above);
+                let mut x = [L::splat(0.0); SIZE];
+                if y < height {
+                    let from = image.as_ptr().wrapping_add(y * width).wrapping_sub(before);
+                    if STEP == 1 {
+                        for j in 0..SIZE {
+                            x[j] = L::load_masked(from.wrapping_add(start(j)), masks[j][0]);
+                        }
+                    } else {
+                        for j in (0..SIZE).step_by(2) {
+                            let from = from.wrapping_add(start(j));
+                            let low = L::load_masked(from, masks[j][0]);
+                            let high = L::load_masked(from.wrapping_add(L::LEN), masks[j][1]);
+                            let [even, odd] = low.unzip(high);
+                            x[j] = even;
+                            if j + 1 < SIZE {
+                                x[j + 1] = odd;
+                            }
+                        }
+                    }
+                }
+                for r in 0..HIGH {
+                    if line >= r * STEP && line - r * STEP < SIZE {
+                        for j in 0..SIZE {
+                            sums[r] = sums[r].add_product(x[j], weights[line - r * STEP][j]);
+                        }
+                    }
+                }
+            }
+            let count = L::LEN.min(columns - column);
+            for r in 0..HIGH {
+                sums[r].store_first(out.add(r * columns + column), count);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sums of all windows, element by element in double precision.
+    fn expected(plane: &ImagePlane<'_>, rows: &Range<usize>) -> Vec<f64> {
+        let PlaneShape { size, step, height, width, above, before, columns } = plane.shape;
+        let sum = |row: usize, column: usize| {
+            let mut sum = 0.0;
+            for (i, j) in (0..size).flat_map(|i| (0..size).map(move |j| (i, j))) {
+                let y = (row * step + i).wrapping_sub(above);
+                let x = (column * step + j).wrapping_sub(before);
+                let inside = y < height && x < width;
+                let element = if inside { plane.image[y * width + x] } else { 0.0 };
+                sum += f64::from(element) * f64::from(plane.weights[i * size + j]);
+            }
+            sum
+        };
+        rows.clone().flat_map(|row| (0..columns).map(move |column| sum(row, column))).collect()
+    }
+
+    #[test]
+    fn windows_of_any_image_and_border_are_summed() {
+        let sizes: &[[usize; 2]] = match cfg!(miri) {
+            true => &[[1, 1], [4, 6]],
+            false => &[[1, 1], [1, 40], [3, 5], [7, 7], [14, 14], [9, 33], [20, 16], [6, 70]],
+        };
+        for by in all() {
+            for (size, step) in SIZES.into_iter().flat_map(|size| STEPS.map(|step| (size, step))) {
+                for &[height, width] in sizes {
+                    for pad in 0..size {
+                        let count = |all: usize| {
+                            (all + 2 * pad).checked_sub(size).map(|rest| rest / step + 1)
+                        };
+                        let Some((rows, columns)) = count(height).zip(count(width)) else {
+                            continue;
+                        };
+                        let shape = PlaneShape {
+                            size,
+                            step,
+                            height,
+                            width,
+                            above: pad,
+                            before: pad,
+                            columns,
+                        };
+                        let mut image: Vec<f32> =
+                            (0..height * width).map(|at| ((at * 37) % 51) as f32 - 25.0).collect();
+                        image[height * width / 2] = f32::NEG_INFINITY;
+                        let mut weights = [0.0; WEIGHTS];
+                        for (at, weight) in weights.iter_mut().enumerate() {
+                            *weight = ((at * 11) % 17) as f32 - 8.0;
+                        }
+                        if pad == 1 {
+                            weights[1] = f32::NAN;
+                        }
+                        let plane = ImagePlane { shape, image: &image, weights: &weights };
+                        for rows in [0..rows, rows / 2..rows, 0..1] {
+                            let mut out = vec![7.0; rows.len() * columns];
+                            run_by(by, &plane, rows.clone(), &mut out);
+                            for (got, want) in out.into_iter().zip(expected(&plane, &rows)) {
+                                let same =
+                                    f64::from(got) == want || (got.is_nan() && want.is_nan());
+                                assert!(same, "{shape:?} {rows:?}: {got} {want}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

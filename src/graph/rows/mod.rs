@@ -1,0 +1,132 @@
+//! Rows: the leading axis of inputs, traced through a graph, so that the graph can be made for another number of them.
+
+mod rule;
+mod stretch;
+mod trace;
+
+pub(crate) use trace::{RowAxis, RowReduction, RowTrace, Traces};
+
+use rule::Rule;
+use stretch::{Stretched, stretch};
+use trace::{Mixing, Untraced};
+
+use super::{Graph, NodeId};
+use crate::base::dtype::Scalar;
+use crate::base::shape::{Move, Shape};
+use crate::error::MistakeKind;
+use crate::ops::{Op, Type, infer};
+
+const LONG: &str = "an operand that is no input has a value for each recorded row";
+
+impl Graph {
+    /// Traces the rows of `inputs`, the leading axis of each, of size `rows` > 1, to all values that outputs need.
+    ///
+    /// # Errors
+    /// The first node that mixes rows.
+    pub fn rows(&self, inputs: &[NodeId], rows: usize) -> Result<Traces, Mixing> {
+        let live = self.live();
+        let mut stretched = Stretched::new();
+        'again: loop {
+            let mut traces = Traces::new();
+            for (id, _) in self.iter().filter(|&(id, _)| live.contains_key(id)) {
+                let rule = Rule { graph: self, traces: &traces, rows, id };
+                let traced = match stretched.get(id) {
+                    _ if inputs.contains(&id) => RowTrace::Each(RowAxis { axis: 0, inner: 1 }),
+                    Some(&axis) => RowTrace::Each(axis),
+                    None => match rule.trace() {
+                        Ok(traced) => traced,
+                        Err(Untraced::Mixes(mixing)) => return Err(mixing),
+                        Err(Untraced::Long(long, at)) => {
+                            if stretch(self, &mut stretched, rows, long, at) {
+                                continue 'again;
+                            }
+                            return Err(Mixing { node: id, why: LONG });
+                        }
+                    },
+                };
+                traces.insert(id, traced);
+            }
+            // Another number of rows shows what only the recorded number lets fit.
+            return match self.of_rows(&traces, rows, rows + 1) {
+                Ok(_) => Ok(traces),
+                Err((node, _)) => Err(Mixing { node, why: "it needs the recorded number of rows" }),
+            };
+        }
+    }
+
+    /// The graph for `to` rows in place of `rows`, with the same nodes.
+    ///
+    /// # Errors
+    /// The node that cannot be, and why.
+    pub fn of_rows(
+        &self,
+        traces: &Traces,
+        rows: usize,
+        to: usize,
+    ) -> Result<Self, (NodeId, MistakeKind)> {
+        let mut graph = self.clone();
+        for &id in &self.order {
+            let Some(trace) = traces.get(id) else {
+                // No output needs it: it stands as a constant, so that nodes keep their positions.
+                let node = &mut graph.nodes[id];
+                node.op = Op::Full(Scalar::new(node.ty.dtype, 0.0));
+                node.inputs.clear();
+                continue;
+            };
+            if let RowTrace::Each(at) = *trace {
+                let node = &mut graph.nodes[id];
+                let scale = |of: usize| (of / rows).checked_mul(to);
+                let dims = node.ty.shape.dims().iter().enumerate();
+                let dims =
+                    dims.map(|(axis, &dim)| if axis == at.axis { scale(dim) } else { Some(dim) });
+                let Some(shape) = dims.collect::<Option<Shape>>() else {
+                    return Err((id, MistakeKind::TooLarge(node.ty.shape.clone())));
+                };
+                if let Op::Move { to: movement, .. } = &mut node.op {
+                    match movement {
+                        Move::Reshape(to) | Move::Broadcast(to) => *to = shape.clone(),
+                        Move::Slice(ranges) => {
+                            let range = &mut ranges[at.axis];
+                            range.start = range.start / rows as i64 * to as i64;
+                            range.count = shape[at.axis];
+                        }
+                        Move::Permute(_) | Move::Window { .. } => {}
+                    }
+                }
+                node.ty.shape = shape;
+            }
+            let node = &graph[id];
+            crate::ops::check_size(&node.ty.shape).map_err(|what| (id, what))?;
+            if node.op.states_its_type() {
+                continue;
+            }
+            let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &graph[input].ty).collect();
+            let fits = infer(&node.op, &inputs);
+            match fits {
+                Ok(ty) if ty == node.ty => {}
+                Ok(ty) => {
+                    return Err((id, MistakeKind::Broadcast(node.ty.shape.clone(), ty.shape)));
+                }
+                Err(what) => return Err((id, what)),
+            }
+        }
+        Ok(graph)
+    }
+
+    /// The sources, and all nodes that outputs or kept values need.
+    fn live(&self) -> slotmap::SecondaryMap<NodeId, ()> {
+        let mut live = slotmap::SecondaryMap::new();
+        let outputs = self.outputs();
+        for &id in outputs.iter().chain(&self.keeps).chain(&self.updates) {
+            live.insert(id, ());
+        }
+        for (id, node) in self.iter().rev() {
+            if node.op.is_source() {
+                live.insert(id, ());
+            } else if live.contains_key(id) {
+                live.extend(node.inputs.iter().map(|&input| (input, ())));
+            }
+        }
+        live
+    }
+}

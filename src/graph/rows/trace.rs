@@ -1,0 +1,78 @@
+//! The rows of inputs, found in other values.
+
+use slotmap::SecondaryMap;
+
+use crate::base::shape::Shape;
+use crate::graph::NodeId;
+
+/// The axis that has the rows. Element e along it is of row (e / `inner`) mod the number of rows: a reshape may merge
+/// the axis of rows with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowAxis {
+    pub axis: usize,
+    pub inner: usize,
+}
+
+/// A reduction over rows whose results for parts of them can be joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowReduction {
+    Sum,
+    Mean,
+    Max,
+    Min,
+}
+
+/// The way in which a value depends on rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowTrace {
+    /// It does not.
+    Fixed,
+    /// Each row of it depends on the same row of the inputs alone.
+    Each(RowAxis),
+    /// It is reduced over all rows by the node.
+    Reduced(RowReduction, NodeId),
+}
+
+pub(crate) type Traces = SecondaryMap<NodeId, RowTrace>;
+
+/// A node that mixes rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mixing {
+    pub node: NodeId,
+    pub why: &'static str,
+}
+
+/// Why a node has no trace, so far.
+pub(super) enum Untraced {
+    Mixes(Mixing),
+    /// This operand does not depend on rows, but would have to be as long as there are rows.
+    Long(NodeId, RowAxis),
+}
+
+impl RowAxis {
+    /// Elements from one row to the next, in row-major order.
+    pub fn stride(self, shape: &Shape) -> usize {
+        shape.dims()[self.axis + 1..].iter().fold(self.inner, |stride, &dim| stride * dim)
+    }
+
+    /// The axis that has the rows after `from` was reshaped to `to`, if one has them whole.
+    pub(super) fn reshaped(self, from: &Shape, to: &Shape, rows: usize) -> Option<Self> {
+        let before = ..=self.axis;
+        if to.dims().get(before) == from.dims().get(before) {
+            return Some(self);
+        }
+        let stride = self.stride(from);
+        let mut after = 1;
+        for (axis, &dim) in to.dims().iter().enumerate().rev() {
+            if after == 0 || dim == 0 {
+                return None;
+            }
+            let inner = stride / after;
+            if stride.is_multiple_of(after) && inner > 0 && dim.is_multiple_of(inner * rows) {
+                return Some(Self { axis, inner });
+            }
+            after *= dim;
+        }
+        None
+    }
+}

@@ -1,0 +1,169 @@
+//! The reason for the side of each step, and the transfers between the sides.
+
+use std::fmt;
+
+use crate::base::units::seconds;
+use crate::cost::{Backend, Residence};
+use crate::plan::place::chooser::Chooser;
+use crate::plan::place::split::{PartOf, SideTargets, Steps};
+use crate::plan::step::Step;
+use crate::plan::step::total;
+use crate::plan::value::Home;
+use crate::plan::value::ValueId;
+use crate::plan::{Phase, Placed, Plan, Planned, SplitPart, Target};
+
+/// The reason for the side of a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Reason {
+    Faster,
+    /// The side was not chosen by predicted times.
+    Chosen(Chooser),
+    NoRoom(Backend),
+    /// It would take less time on the other side, but handing over takes so many seconds more.
+    Transfers(f64),
+    /// It stands between steps on the GPU, or others would.
+    SecondTrip,
+    /// So many seconds would be saved.
+    Little(f64),
+    /// The whole graph on the other side would save so many seconds, less than that side's prediction may be off.
+    Tie(f64),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Faster => f.write_str(&Chooser::Times.reason()),
+            Self::Chosen(chooser) => f.write_str(&chooser.reason()),
+            Self::NoRoom(side) => write!(f, "no room on the {side}"),
+            Self::Transfers(time) => write!(f, "transfers would add {}", seconds(*time)),
+            Self::SecondTrip => f.write_str("else a second trip"),
+            Self::Little(time) => write!(f, "would save {}, too little", seconds(*time)),
+            Self::Tie(time) => write!(f, "a near tie: the gpu would save {}", seconds(*time)),
+        }
+    }
+}
+
+/// A part of a plan, with the reason for the side of each step.
+pub(super) struct PartReasons<'a> {
+    pub steps: Steps<'a>,
+    /// The part's phase; none for a plan that is not split.
+    pub phase: Option<Phase>,
+    pub reasons: Vec<Reason>,
+}
+
+/// The parts of `placed` with the reasons for the sides of their steps.
+pub(super) fn parts<'a>(
+    placed: &'a Placed,
+    sides: SideTargets<'a>,
+    residents: &'a [Residence],
+    chooser: Chooser,
+) -> Vec<PartReasons<'a>> {
+    let given = match (placed.too_small, chooser) {
+        (Some(side), _) => Some(Reason::NoRoom(side)),
+        (None, Chooser::Times) => None,
+        (None, chooser) => Some(Reason::Chosen(chooser)),
+    };
+    let near_tie = near_tie(placed);
+    let with_reasons = |whole: &'a Plan, part: Option<PartOf<'a>>| {
+        let steps = Steps { whole, sides, residents, part };
+        let reasons = match given {
+            Some(given) => vec![given; whole.steps.len()],
+            None => reasons(&steps, near_tie),
+        };
+        let phase = part.map(|of| of.split.parts[of.at].phase);
+        PartReasons { steps, phase, reasons }
+    };
+    match &placed.planned {
+        Planned::Whole(whole) => vec![with_reasons(whole, None)],
+        Planned::Split(split) => {
+            let parts = split.parts.iter().enumerate();
+            let with_reasons = |(at, part): (usize, &'a SplitPart)| {
+                with_reasons(&part.plan, Some(PartOf { split, at }))
+            };
+            parts.map(with_reasons).collect()
+        }
+    }
+}
+
+/// The seconds that the GPU would save, where the host was chosen all the same.
+fn near_tie(placed: &Placed) -> Option<f64> {
+    match &placed.sides[..] {
+        [(Backend::Cpu, cpu), (Backend::Gpu, gpu)]
+            if matches!(placed.planned, Planned::Whole(_)) && gpu.total() < cpu.total() =>
+        {
+            Some(cpu.total() - gpu.total())
+        }
+        _ => None,
+    }
+}
+
+/// The reason for the side of each step, in a plan chosen by predicted times: the cost of moving the step alone, unless
+/// there was a near `tie`.
+fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
+    let side = steps.whole.backend;
+    let problem = steps.problem();
+    let mut sides = vec![side; steps.whole.steps.len()];
+    let now = problem.cost(&sides).unwrap_or(f64::INFINITY);
+    let mut reason = |(at, step): (usize, &Step)| {
+        let (cpu, gpu) = (step.cost.cpu_seconds, step.cost.gpu_seconds);
+        let saved = if side == Backend::Gpu { gpu - cpu } else { cpu - gpu };
+        if saved <= 0.0 {
+            return Reason::Faster;
+        }
+        if let Some(saved) = tie {
+            return Reason::Tie(saved);
+        }
+        sides[at] = side.other();
+        let moved = problem.cost(&sides);
+        sides[at] = side;
+        let Some(moved) = moved else { return Reason::SecondTrip };
+        let handed_over = moved - now + saved;
+        if moved >= now { Reason::Transfers(handed_over) } else { Reason::Little(now - moved) }
+    };
+    steps.whole.steps.iter().enumerate().map(&mut reason).collect()
+}
+
+/// Values that go from one side to the other together.
+pub(super) struct Moved {
+    /// `upload`, `download`, or from which side to which.
+    pub name: &'static str,
+    pub values: Vec<ValueId>,
+    pub bytes: u64,
+    /// Predicted seconds.
+    pub seconds: f64,
+}
+
+/// The transfers of a plan for the GPU, which may be a `part` of a split; none for one of the host.
+pub(super) fn transfers(plan: &Plan, part: Option<PartOf<'_>>, gpu: &Target) -> Vec<Moved> {
+    if plan.backend != Backend::Gpu {
+        return Vec::new();
+    }
+    let (mut uploads, mut made, mut results, mut handed) = (vec![], vec![], vec![], vec![]);
+    for (value, at) in plan.values.iter().zip(0..) {
+        let id = ValueId(at);
+        if let Home::Upload { input, .. } = value.home {
+            let maker = part.and_then(|part| part.maker(input));
+            if maker.is_some() { &mut made } else { &mut uploads }.push(id);
+        }
+        if plan.downloads.contains(&id) {
+            let is_result = part.is_none_or(|part| part.is_result(id));
+            if is_result { &mut results } else { &mut handed }.push(id);
+        }
+    }
+    let size = |id: &ValueId| plan.values[id.index()].bytes(&gpu.limits);
+    let prediction = plan.predicted(gpu);
+    let (up, down) = ((prediction.up, plan.bytes_up), (prediction.down, plan.bytes_down));
+    let all = [
+        ("upload", uploads, up),
+        ("cpu → gpu", made, up),
+        ("gpu → cpu", handed, down),
+        ("download", results, down),
+    ];
+    let moved = |(name, values, (time, together)): (_, Vec<ValueId>, (f64, u64))| {
+        let bytes = total(values.iter().map(size));
+        // Values that go together share the time by size.
+        let share = if together == 0 { 0.0 } else { bytes as f64 / together as f64 };
+        Moved { name, values, bytes, seconds: time * share }
+    };
+    all.into_iter().filter(|(_, values, _)| !values.is_empty()).map(moved).collect()
+}

@@ -1,0 +1,138 @@
+//! The plans of runs: chosen, compiled, explained, and checked against the budget.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::RunStats;
+use super::repeat::repeated;
+use super::run_loop::{RunLoop, section};
+use crate::base::clock::Stopwatch;
+use crate::base::trace::stage;
+use crate::cost::{Placement, Residence, Route};
+use crate::device::{PlanChoice, PlanRequest, Prepared, Targets};
+use crate::error::{Error, Result, RunError};
+use crate::exec::budget::TooMuch;
+use crate::plan::{Chooser, Explanation, Placed};
+use crate::record::Recorded;
+use crate::residents::{Keep, locations};
+
+impl RunLoop<'_> {
+    /// The planning request, given the residents' locations.
+    pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
+        let Recorded { graph, residents: bound, keeps, placement, .. } = self.recorded;
+        let is_bound = |keep: &Keep| bound.iter().any(|bound| bound.is_same(&keep.handle));
+        let is_stateful = keeps.iter().any(is_bound);
+        PlanRequest { graph, placement: *placement, residents, is_stateful }
+    }
+
+    /// The choice for data where it lies now: that of the last run, one that the device made before, or a new one.
+    pub fn choice(&self, stats: &mut RunStats) -> Result<PlanChoice> {
+        let Recorded { device, placement, .. } = self.recorded;
+        let residents = self.locations()?;
+        let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);
+        let bound = if is_named { &[] } else { &residents[..] };
+        if let Some(choice) = self.plan.get().filter(|choice| choice.fits(device, bound)) {
+            return Ok(choice);
+        }
+        let choice = self.planned(stats, || device.prepare(&self.wanted(&residents)))?;
+        self.plan.set(&choice);
+        Ok(choice)
+    }
+
+    /// The plan for a route on trial.
+    pub(super) fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
+        let residents = self.locations()?;
+        self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))
+    }
+
+    fn locations(&self) -> Result<SmallVec<[Residence; 8]>> {
+        locations(&self.recorded.graph, &self.recorded.residents)
+    }
+
+    /// Calls `plan`, and records in `stats` whether the plan came from the cache or how long planning took.
+    fn planned<R>(
+        &self,
+        stats: &mut RunStats,
+        plan: impl FnOnce() -> Result<(R, bool)>,
+    ) -> Result<R> {
+        let planning = Stopwatch::started();
+        let stage = stage!(self.timeline, "choose", operations = self.recorded.graph.len());
+        let (planned, known) = stage.of(plan)?;
+        if known {
+            stats.plan_hits = 1;
+        } else {
+            stats.plan_time += planning.total();
+        }
+        Ok(planned)
+    }
+
+    /// Plans the graph and compiles its kernels, for each route that runs may take.
+    ///
+    /// # Errors
+    /// [`RunError::OverBudget`] where no run will ever have room.
+    pub async fn compile(&self) -> Result<()> {
+        repeated!(&self.recorded.device, self.compile_once())
+    }
+
+    async fn compile_once(&self) -> Result<()> {
+        let _section = section()?;
+        let (device, mut stats) = (&self.recorded.device, RunStats::default());
+        let choice = self.choice(&mut stats)?;
+        self.check_budget(&choice.prepared)?;
+        choice.prepared.compile(device).await?;
+        for &route in choice.untried() {
+            // Other errors of a route than a loss end its trial later, when a run tries the route.
+            let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
+            if let Err(error) = prepared.compile(device).await
+                && error.is_loss()
+            {
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that
+    /// was recorded at other places.
+    pub fn explanation(&self) -> Result<Explanation> {
+        let _section = section()?;
+        let device = &self.recorded.device;
+        let (residents, targets) = (self.locations()?, device.targets());
+        let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;
+        Ok(self.explained(placed, chooser, &targets, &residents))
+    }
+
+    /// The plan by which a run went, with its reasons as far as they still hold.
+    pub fn explanation_of(&self, ran: &Prepared) -> Explanation {
+        let device = &self.recorded.device;
+        let residents = self.locations().unwrap_or_default();
+        let chooser = device.chooser_of(&self.wanted(&residents), ran);
+        self.explained(ran.placed(), chooser, &device.targets(), &residents)
+    }
+
+    fn explained(
+        &self,
+        placed: Placed,
+        chooser: Option<Chooser>,
+        targets: &Targets,
+        residents: &[Residence],
+    ) -> Explanation {
+        let Recorded { device, graph, names, .. } = self.recorded;
+        let (sides, names) = (device.sides(targets), names.by_node());
+        Explanation::new(placed, graph, &names, sides, chooser, residents)
+    }
+
+    fn check_budget(&self, prepared: &Prepared) -> Result<()> {
+        match self.recorded.device.budget().room() {
+            Some(budget) if budget < prepared.bytes => {
+                Err(self.over_budget(TooMuch { needs: prepared.bytes, budget }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn over_budget(&self, TooMuch { needs, budget }: TooMuch) -> Error {
+        RunError::OverBudget { of: self.recorded.first_result(), needs, budget }.into()
+    }
+}

@@ -1,0 +1,157 @@
+//! Programs with any number of rows: per row or reduced as if recorded with them, or an error that names the operation.
+
+mod common;
+
+use onetrip::bytemuck::cast_slice;
+use onetrip::{
+    ClassLoss, Device, Error, GpuCommandBatch, Input, LossReduction, Result, RowResult, RowsError,
+};
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect()
+}
+
+/// Records a network over rows: per row, transposed, with rows merged with another axis, and each reduction.
+fn record(batch: &GpuCommandBatch, rows: usize) {
+    let x = batch.input::<f32>("x", [rows, 2, 3]);
+    let weight = batch.upload_shaped(&numbers(12), [3, 4]);
+    let state = batch.full([rows * 2, 4], 0.5_f32);
+    let y = (x.reshape([rows * 2, 3]).matmul(weight) + state).tanh();
+    let each = y.reshape([rows, 8]).softmax(1);
+    batch.outputs((
+        y.named("merged"),
+        each.transpose().named("columns"),
+        each.sum(0).named("sum"),
+        each.mean(..).named("mean"),
+        x.amax(0).named("max"),
+        x.amin([0, 2]).named("min"),
+        weight.sum(0).named("constant"),
+    ));
+}
+
+#[tokio::test]
+async fn any_number_of_rows_gives_what_was_recorded_with_it() -> Result<()> {
+    for device in common::devices().await {
+        any_number_on(&device).await?;
+    }
+    Ok(())
+}
+
+async fn any_number_on(device: &Device) -> Result<()> {
+    let batch = GpuCommandBatch::new(device);
+    record(&batch, 4);
+    let program = batch.compile().await?;
+    let results: Vec<_> = program.rows()?.outputs().map(|(_, result)| result).collect();
+    let columns = RowResult::PerRow { axis: 1 };
+    let merged = RowResult::PerRow { axis: 0 };
+    use RowResult::{Constant, Max, Mean, Min, Sum};
+    assert_eq!(results, [merged, columns, Sum, Mean, Max, Min, Constant]);
+    // Another number of rows compiles other kernels, which takes a software adapter long.
+    let many: &[usize] = &[1, 2, 3, 4, 5, 7, 64, 1025, 2500];
+    for &rows in if device.is_gpu() { &many[4..6] } else { many } {
+        let own = GpuCommandBatch::new(device);
+        record(&own, rows);
+        let own = own.compile().await?;
+        let data = numbers(rows * 6);
+        let (got, want) = (program.run_rows([("x", &data)]).await?, own.run([("x", &data)]).await?);
+        for name in ["merged", "columns", "sum", "mean", "max", "min", "constant"] {
+            assert_eq!(got.shape::<f32>(name)?, want.shape::<f32>(name)?, "{name}, {rows} rows");
+            let (got, want) = (got.read::<f32>(name).await?, want.read::<f32>(name).await?);
+            for (got, want) in got.iter().zip(&want) {
+                let near = (got - want).abs() <= 1e-5 * want.abs().max(1.0);
+                assert!(near, "{name}, {rows} rows: {got}, not {want}");
+            }
+        }
+    }
+    let none = program.run_rows([("x", &[0.0_f32; 0])]).await.expect_err("amax needs a row");
+    assert!(matches!(none, Error::Rows(RowsError::Number { rows: 0, .. })), "{none}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn padding_repeats_a_row_and_shared_bytes_are_cut() -> Result<()> {
+    for device in common::devices().await {
+        padded_on(&device).await?;
+    }
+    Ok(())
+}
+
+async fn padded_on(device: &Device) -> Result<()> {
+    let batch = GpuCommandBatch::new(device);
+    let (x, by) = (batch.input::<i32>("x", [4, 3]), batch.input::<i32>("by", [4, 1]));
+    batch.outputs((x / by).named("y"));
+    let program = batch.compile().await?;
+    struct Owner(Vec<i32>);
+    impl AsRef<[u8]> for Owner {
+        fn as_ref(&self) -> &[u8] {
+            cast_slice(&self.0)
+        }
+    }
+    for rows in [0_usize, 1, 3, 4, 1500] {
+        let x: Vec<i32> = (0..rows as i32 * 3).collect();
+        let want: Vec<i32> = x.iter().map(|x| x / 2).collect();
+        let x = Input::shared("x", std::sync::Arc::new(Owner(x)));
+        let by = vec![2_i64; rows];
+        let outputs = program.run_rows([x, Input::ids("by", &by)]).await?;
+        assert_eq!(outputs.read::<i32>("y").await?, want);
+        if device.is_gpu() && rows > 0 {
+            assert_eq!(outputs.stats().submits as usize, rows.div_ceil(1024), "a trip a part");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_mixes_rows_is_named_with_its_place() -> Result<()> {
+    type Record = fn(&GpuCommandBatch);
+    let cases: [(&str, Record); 6] = [
+        ("softmax", |b| _ = b.input::<f32>("x", [4, 3]).softmax(0)),
+        ("flip", |b| _ = b.input::<f32>("x", [4, 3]).flip(0)),
+        ("cumsum", |b| _ = b.input::<f32>("x", [4, 3]).cumsum(0)),
+        ("reshape", |b| _ = b.input::<f32>("x", [4, 3]).reshape([2, 6])),
+        ("add", |b| _ = b.input::<f32>("x", [4, 3]) + b.arange(0.0_f32, 4.0, 1.0).reshape([4, 1])),
+        ("mean", |b| {
+            let x = b.input::<f32>("x", [4, 3]);
+            _ = x - x.mean(0);
+        }),
+    ];
+    for (op, record) in cases {
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        record(&batch);
+        let error = batch.compile().await?.rows().unwrap_err().to_string();
+        assert!(error.starts_with(op) && error.contains("rows.rs:"), "{op}: {error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mean_loss_is_a_mean_over_rows() -> Result<()> {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let (x, y) = (batch.input::<f32>("x", [4, 2]), batch.input::<f32>("y", [4, 2]));
+    let classes = batch.input::<u32>("classes", [4]);
+    let loss = x.mse_loss(y, LossReduction::Mean).named("squares");
+    let entropy = x.cross_entropy(classes, ClassLoss::default()).named("entropy");
+    let shares = x.cross_entropy_with(y, ClassLoss::default()).named("shares");
+    batch.outputs((loss, entropy, shares));
+    let program = batch.compile().await?;
+    assert!(program.rows()?.outputs().all(|(_, result)| result == RowResult::Mean));
+    for rows in [1, 3, 6] {
+        let (x, y) = (numbers(rows * 2), numbers(rows * 2 + 1)[1..].to_vec());
+        let classes: Vec<u32> = (0..rows as u32).map(|row| row % 2).collect();
+        let inputs = (("x", &x), ("y", &y), ("classes", &classes));
+        let outputs = program.run_rows(inputs).await?;
+        let pairs = || x.iter().zip(&y).map(|(&x, &y)| (f64::from(x), f64::from(y)));
+        let mut want = [pairs().map(|(x, y)| (x - y).powi(2)).sum::<f64>() / 2.0, 0.0, 0.0];
+        for ((x, y), &class) in x.chunks(2).zip(y.chunks(2)).zip(&classes) {
+            let total = x.iter().map(|&x| f64::from(x).exp()).sum::<f64>().ln();
+            want[1] += total - f64::from(x[class as usize]);
+            let both = x.iter().zip(y);
+            want[2] += both.map(|(&x, &y)| f64::from(y) * (total - f64::from(x))).sum::<f64>();
+        }
+        for (name, want) in ["squares", "entropy", "shares"].into_iter().zip(want) {
+            let (got, want) = (outputs.read::<f32>(name).await?[0], want / rows as f64);
+            assert!((f64::from(got) - want).abs() < 1e-5, "{name}, {rows} rows: {got}, not {want}");
+        }
+    }
+    Ok(())
+}
