@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the package for JavaScript in headless Chromium: every operation of the registry against reference values, on
-# WebGPU and on the CPU, and the demo page. Installs Chromium on Debian, and playwright-core in target/web/driver. The
-# last line is `N passed, 0 failed`.
+# WebGPU and on the CPU, and the demo page. WebGPU in software runs a few cases of each operation; with ONETRIP_LONG=1 it
+# runs all, in some minutes more. Installs Chromium on Debian, and playwright-core in target/web/driver. The last
+# line is `N passed, 0 failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -80,7 +81,7 @@ fi
 passed=$((passed + 1))
 
 page cpu --disable-features=WebGPU
-page gpu --enable-unsafe-webgpu --use-webgpu-adapter=swiftshader
+page "gpu${ONETRIP_LONG:+&all}" --enable-unsafe-webgpu --use-webgpu-adapter=swiftshader
 page none --disable-features=WebGPU --disable-gpu
 counted web/test/demo.mjs target/web/demo
 echo "$passed passed, 0 failed"

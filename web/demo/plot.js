@@ -4,7 +4,7 @@ import { seconds } from './format.js';
 
 const WIDTH = 560;
 const HEIGHT = 240;
-const [LEFT, RIGHT, TOP, BOTTOM] = [64, 16, 14, 34];
+const [LEFT, RIGHT, TOP, BOTTOM] = [80, 16, 14, 34];
 
 /** The next number of the form 1, 2 or 5 times a power of ten. */
 function roundUp(value) {

@@ -1,7 +1,8 @@
 //! The cases as files of programs, for devices that no test here reaches: `tests/browser.sh` runs them in a browser.
 //!
-//! `ONETRIP_CASES` names the folder: one program an operation, their results and tolerances in `cases.json`, and the
-//! numbers there as `f64` in `values.bin`. `large.json` lists programs that are compiled alone.
+//! `ONETRIP_CASES` names the folder: two programs an operation, the first with a few of its cases. Their results and
+//! tolerances are in `cases.json`, and the numbers there as `f64` in `values.bin`. `large.json` lists programs that are
+//! compiled alone.
 
 mod large;
 
@@ -13,6 +14,9 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, family};
 use crate::{ops, record};
+
+/// Cases of an operation in its first program.
+const FEW: usize = 4;
 
 /// Numbers in the order in which they were added.
 #[derive(Default)]
@@ -38,27 +42,24 @@ pub async fn write(families: &[&str]) {
     }
     let (mut numbers, mut programs) = (Numbers::default(), Vec::new());
     for (operation, cases) in &operations {
-        let batch = GpuCommandBatch::new(&Device::cpu());
-        let outputs: Vec<Value> = (0..)
-            .zip(cases)
-            .map(|(at, case)| {
-                let output = format!("y{at}");
-                ops::name(&batch, record(&batch, case), &output);
-                json!({
-                    "output": output,
-                    "case": case.name,
-                    "dtype": case.output.dtype.to_string(),
-                    "wanted": numbers.add(&case.output.values()),
-                    "flushed": case.flushed.as_ref().map(|tensor| numbers.add(&tensor.values())),
-                    "rtol": case.rtol,
-                    "atol": case.atol,
-                    "signedZero": case.signed_zero,
-                })
-            })
-            .collect();
-        let file = format!("{operation}.safetensors");
-        batch.save(folder.join(&file)).await.expect("the program is saved");
-        programs.push(json!({ "operation": operation, "file": file, "outputs": outputs }));
+        let is_first = |at: usize| at * FEW % cases.len() < FEW;
+        for first in [true, false] {
+            let chosen = (0..).zip(cases).filter(|&(at, _)| is_first(at) == first);
+            let batch = GpuCommandBatch::new(&Device::cpu());
+            let outputs: Vec<Value> =
+                chosen.map(|(at, case)| output(&batch, &mut numbers, at, case)).collect();
+            if outputs.is_empty() {
+                continue;
+            }
+            let file = format!("{operation}{}.safetensors", if first { "" } else { " more" });
+            batch.save(folder.join(&file)).await.expect("the program is saved");
+            programs.push(json!({
+                "operation": operation,
+                "file": file,
+                "isFirst": first,
+                "outputs": outputs,
+            }));
+        }
     }
     let large = large::programs().await;
     for (name, bytes) in &large {
@@ -71,6 +72,22 @@ pub async fn write(families: &[&str]) {
     std::fs::write(folder.join("values.bin"), numbers.0).expect("a file");
     let text = Value::from(programs).to_string();
     std::fs::write(folder.join("cases.json"), text).expect("a file");
+}
+
+/// Records a case as an output by its position, and returns what the output must be.
+fn output(batch: &GpuCommandBatch, numbers: &mut Numbers, at: usize, case: &Case) -> Value {
+    let output = format!("y{at}");
+    ops::name(batch, record(batch, case), &output);
+    json!({
+        "output": output,
+        "case": case.name,
+        "dtype": case.output.dtype.to_string(),
+        "wanted": numbers.add(&case.output.values()),
+        "flushed": case.flushed.as_ref().map(|tensor| numbers.add(&tensor.values())),
+        "rtol": case.rtol,
+        "atol": case.atol,
+        "signedZero": case.signed_zero,
+    })
 }
 
 /// Saves a kernel of its own that naga takes and browsers refuse: WGSL wants parentheses around the quotient.
