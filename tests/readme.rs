@@ -142,6 +142,15 @@ fn expanded(path: &str) -> Vec<String> {
     names.split(',').map(|name| format!("{before}{name}{after}")).collect()
 }
 
+#[test]
+fn the_first_documents_stay_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (file, most) in [("README.md", 150), ("ARCHITECTURE.md", 150), ("BENCHMARKS.md", 200)] {
+        let lines = fs::read_to_string(root.join(file)).expect(file).lines().count();
+        assert!(lines <= most, "{file} has {lines} lines, more than {most}");
+    }
+}
+
 /// Operations that no example of the documentation calls yet. The list may only become shorter.
 const WITHOUT_AN_EXAMPLE: &[&str] = &[];
 

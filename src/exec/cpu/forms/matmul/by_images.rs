@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::by_kernel::{Copies, Sums, rows_of, steps};
-use super::kernel::Kernel;
-use super::kernel_operands::{PanelProduct, Panels, Rows};
+use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::operand::Floats;
 use super::outputs::ProductOutputs;
 use crate::exec::cpu::operands::{BlockLayout, Images, copy_rows, for_each};

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::kernel::Kernel;
-use super::kernel_operands::{DotProducts, PanelProduct, Panels, Rows, StripProduct};
+use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::{Floats, Matrices};
 use super::vector;
 

@@ -3,18 +3,15 @@
 mod blocks;
 mod by_images;
 mod by_kernel;
-mod dot_tiles;
 mod find_call;
 mod gemm_call;
 mod images;
 mod integer;
 mod kernel;
-mod kernel_operands;
 mod matrix_slice;
 mod operand;
 mod outputs;
 pub(in crate::exec::cpu) mod single_call;
-mod tiles;
 mod vector;
 
 use gemm::Parallelism;

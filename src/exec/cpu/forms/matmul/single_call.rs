@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use bytemuck::cast_slice;
 
-use super::kernel::Kernel;
-use super::kernel_operands::{DotProducts, PanelProduct, Panels, Rows};
+use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows};
 use crate::exec::HostBuffer;
 use crate::plan::ValueId;
 

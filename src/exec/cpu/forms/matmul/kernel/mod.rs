@@ -1,8 +1,12 @@
 //! The innermost loops of products of `f32`, compiled for the instructions of a kind of processor.
 
+mod dot_tiles;
+mod operands;
+mod tiles;
+
 use std::sync::LazyLock;
 
-use super::kernel_operands::{DotProducts, PanelProduct, Panels, StripProduct};
+pub(super) use self::operands::{DotProducts, PanelProduct, Panels, Rows, StripProduct};
 
 /// The functions for one set of instructions.
 pub(super) struct Kernel {
@@ -92,12 +96,11 @@ impl Kernel {
 macro_rules! kernel {
     ($name:ident, $vector:path, $(($features:literal: $($feature:tt),+),)? $vectors:literal by $high:literal) => {
         mod $name {
-            use crate::exec::cpu::forms::matmul::kernel::Kernel;
-            use crate::exec::cpu::forms::matmul::kernel_operands::{
+            use crate::exec::cpu::forms::matmul::kernel::operands::{
                 DotProducts, PanelProduct, StripProduct,
             };
+            use crate::exec::cpu::forms::matmul::kernel::{Kernel, dot_tiles, tiles};
             use crate::exec::cpu::forms::vectors::Lanes;
-            use crate::exec::cpu::forms::matmul::{dot_tiles, tiles};
 
             type Vector = $vector;
 
@@ -147,7 +150,6 @@ kernel!(plain, crate::exec::cpu::forms::vectors::Plain, 3 by 4);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::cpu::forms::matmul::kernel_operands::Rows;
 
     /// Small whole numbers, whose sums are exact.
     fn numbers(len: usize, seed: usize) -> Vec<f32> {

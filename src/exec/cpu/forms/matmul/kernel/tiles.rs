@@ -2,7 +2,7 @@
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
-use super::kernel_operands::{PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct};
+use super::operands::{PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct};
 use crate::exec::cpu::forms::vectors::Lanes;
 
 /// Products of each sum that a loop adds at a time.

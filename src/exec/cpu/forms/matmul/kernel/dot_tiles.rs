@@ -3,7 +3,7 @@
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
-use super::kernel_operands::{DotProducts, Rows};
+use super::operands::{DotProducts, Rows};
 use crate::exec::cpu::forms::vectors::{Lanes, SUMS};
 
 /// The place of a tile's sums.

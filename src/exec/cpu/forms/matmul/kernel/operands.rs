@@ -2,7 +2,7 @@
 
 /// Rows that are contiguous, at equal distances.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     /// The elements from the first of the first row on.
     pub data: &'a [f32],
     pub stride: usize,
@@ -20,7 +20,7 @@ impl<'a> Rows<'a> {
 }
 
 /// Rows times panels.
-pub(super) struct PanelProduct<'a> {
+pub(crate) struct PanelProduct<'a> {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     pub x: Rows<'a>,
@@ -29,7 +29,7 @@ pub(super) struct PanelProduct<'a> {
 
 /// The right operand of a product in panels of the kernel's columns.
 #[derive(Clone, Copy)]
-pub(super) enum Panels<'a> {
+pub(crate) enum Panels<'a> {
     /// Panels at equal distances, each a small matrix in row-major order. The last may have any elements beyond the last
     /// column.
     Packed { data: &'a [f32], pitch: usize },
@@ -40,7 +40,7 @@ pub(super) enum Panels<'a> {
 }
 
 /// Rows times a matrix whose columns are contiguous.
-pub(super) struct DotProducts<'a> {
+pub(crate) struct DotProducts<'a> {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     pub x: Rows<'a>,
@@ -49,7 +49,7 @@ pub(super) struct DotProducts<'a> {
 }
 
 /// A few rows times a matrix whose rows are contiguous.
-pub(super) struct StripProduct<'a> {
+pub(crate) struct StripProduct<'a> {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     pub x: Rows<'a>,
@@ -57,7 +57,7 @@ pub(super) struct StripProduct<'a> {
 }
 
 /// The rows of a panel, by address.
-pub(super) trait PanelRows: Copy {
+pub(crate) trait PanelRows: Copy {
     /// The address of a row.
     ///
     /// # Safety
@@ -69,7 +69,7 @@ pub(super) trait PanelRows: Copy {
 
 /// Rows at equal distances.
 #[derive(Clone, Copy)]
-pub(super) struct Stepped {
+pub(crate) struct Stepped {
     pub start: *const f32,
     pub step: usize,
 }
@@ -88,7 +88,7 @@ impl PanelRows for Stepped {
 
 /// Rows at any distances from the start.
 #[derive(Clone, Copy)]
-pub(super) struct Scattered {
+pub(crate) struct Scattered {
     pub start: *const f32,
     pub offsets: *const usize,
 }
