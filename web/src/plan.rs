@@ -17,7 +17,7 @@ pub(crate) fn plan(plan: &Explanation) -> JsValue {
     let predictions = object([("cpu", JsValue::NULL), ("gpu", JsValue::NULL)]);
     set(&predictions, name(plan.backend()), &plan.predicted_seconds().into());
     for (side, time) in plan.predictions() {
-        set(&predictions, name(*side), &(*time).into());
+        set(&predictions, name(side), &time.into());
     }
     object([
         ("backend", name(plan.backend()).into()),
