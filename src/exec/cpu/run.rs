@@ -12,7 +12,7 @@ use super::program::{CpuProgram, Tapes};
 use super::values::{RunData, RunValues};
 use crate::base::trace::{Timeline, What};
 use crate::error::{DeviceError, Result, RunError};
-use crate::exec::{HostBuffer, threads};
+use crate::exec::HostBuffer;
 use crate::ops::CpuFunction;
 use crate::plan::{Failed, Form, Step};
 
@@ -44,7 +44,6 @@ pub(super) fn run(
     timeline: &Timeline,
     wanted: &impl Fn() -> bool,
 ) -> Result<CpuRun> {
-    let _awake = threads::keep_awake();
     let plan = program.plan();
     let mut values = RunValues::new(plan, data, pool);
     let failures = Failures::default();

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::Duration;
 
-use super::awake::BoxedWork;
 use super::pool::spawn;
 use super::thread_flag::while_set;
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
@@ -17,6 +16,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 static OF_PROCESS: HandedOver = HandedOver::new();
 
 thread_local!(static IS_SPARE: Cell<bool> = const { Cell::new(false) });
+
+/// A task for another thread. Calling it never panics.
+pub(crate) type BoxedWork = Box<dyn FnOnce() + Send>;
 
 /// The queue of handed-over work, in order of arrival.
 struct HandedOver {

@@ -1,6 +1,5 @@
 //! Work for other threads: a whole task on one thread, or parts shared among rayon's threads.
 
-mod awake;
 mod handed;
 mod pool;
 mod team;
@@ -14,8 +13,7 @@ use std::thread;
 use tokio::sync::oneshot::{self, Receiver};
 
 #[cfg(feature = "gpu")]
-pub(crate) use self::awake::BoxedWork;
-pub(crate) use self::awake::keep_awake;
+pub(crate) use self::handed::BoxedWork;
 pub(crate) use self::pool::count;
 #[cfg(any(feature = "blocking", all(test, feature = "gpu")))]
 pub(crate) use self::thread_flag::waiting;

@@ -1,6 +1,6 @@
 //! Rayon's pool of threads, as a team and the queue of handed-over work use it.
 
-pub(super) use super::awake::spawn;
+pub(super) use rayon::spawn;
 
 /// Spins of a thread that waits for others before it sleeps: some tens of microseconds.
 pub(super) const LOOKS: usize = 500;
