@@ -98,6 +98,10 @@ async fn padded_on(device: &Device) -> Result<()> {
             assert_eq!(outputs.stats().submits as usize, rows.div_ceil(1024), "a trip a part");
         }
     }
+    // The address of no bytes may be odd.
+    let x = Input::shared("x", std::sync::Arc::new(Vec::<u8>::new()));
+    let outputs = program.run_rows([x, Input::ids("by", &[])]).await?;
+    assert_eq!(outputs.read::<i32>("y").await?, [0; 0]);
     Ok(())
 }
 

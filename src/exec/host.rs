@@ -74,7 +74,9 @@ impl HostBuffer {
             Some(misfit) => Err(misfit),
             None => {
                 let len = bytes.len() / dtype.size();
-                Ok(Self::holding(dtype, len, Words::Shared(bytes), Allocator::Caller))
+                // No bytes may lie anywhere, also where no word may.
+                let words = if len == 0 { Words::Own(Vec::new()) } else { Words::Shared(bytes) };
+                Ok(Self::holding(dtype, len, words, Allocator::Caller))
             }
         }
     }

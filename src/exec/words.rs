@@ -92,7 +92,7 @@ pub(crate) enum Misfit {
 impl Misfit {
     /// The reason why `bytes` are no elements of type `dtype`, if they are none.
     pub fn of(dtype: DType, bytes: &[u8]) -> Option<Self> {
-        if !bytes.as_ptr().addr().is_multiple_of(align_of::<u32>()) {
+        if !bytes.is_empty() && !bytes.as_ptr().addr().is_multiple_of(align_of::<u32>()) {
             return Some(Self::Askew);
         }
         if !bytes.len().is_multiple_of(dtype.size()) {

@@ -97,15 +97,17 @@ function failed(error) {
 // A fault of onetrip ends in no promise.
 addEventListener('error', ({ error, message }) => failed(error ?? { message }));
 
-/** Runs `work` with `button` off, so that it is not asked for twice. */
-async function once(button, work) {
-  button.disabled = true;
+const CONTROLS = ['#side', '#measure-plan', '#calibrate', '#double'].map($);
+
+/** Runs `work` with the controls off: it is not asked for twice, and no device is exchanged under it. */
+async function once(work) {
+  CONTROLS.forEach((one) => (one.disabled = true));
   try {
     await work();
   } catch (error) {
     failed(error);
   } finally {
-    button.disabled = false;
+    CONTROLS.forEach((one) => (one.disabled = false));
   }
 }
 
@@ -140,9 +142,9 @@ async function open() {
 $('#undo').addEventListener('click', () => pad.undo());
 $('#clear').addEventListener('click', () => pad.clear());
 $('#example').addEventListener('click', () => pad.set(structuredClone(EXAMPLE)));
-$('#measure-plan').addEventListener('click', () => once($('#measure-plan'), measurePlan));
+$('#measure-plan').addEventListener('click', () => once(measurePlan));
 $('#calibrate').addEventListener('click', () =>
-  once($('#calibrate'), async () => {
+  once(async () => {
     chain.stop();
     await device.calibrate();
     showDevice(document, device, chosen);
@@ -150,8 +152,8 @@ $('#calibrate').addEventListener('click', () =>
     await chain.use(device);
   }),
 );
-$('#double').addEventListener('click', () => once($('#double'), () => image.double()));
-$('#side').addEventListener('change', () => once($('#side'), open));
+$('#double').addEventListener('click', () => once(() => image.double()));
+$('#side').addEventListener('change', () => once(open));
 
 function paint() {
   pad.paint();
@@ -165,5 +167,5 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paint);
 
 const wanted = new URL(location.href).searchParams.get('device');
 if (['auto', 'cpu', 'gpu'].includes(wanted)) $('#side').value = wanted;
-await once($('#side'), open);
+await once(open);
 document.documentElement.dataset.ready = 'true';

@@ -178,12 +178,13 @@ export class Program extends Held {
 
   /** Runs the program: typed arrays by the names of the inputs, and of the outputs. */
   async run(inputs = {}) {
-    return this[own].run(inputs);
+    // A copy: a getter that throws must not leave through WebAssembly, nor `null` enter it.
+    return this[own].run({ ...inputs });
   }
 
   /** Runs the program, and returns the time of each kernel beside its prediction. */
   async profile(inputs = {}) {
-    return this[own].profile(inputs);
+    return this[own].profile({ ...inputs });
   }
 
   inputs() {

@@ -4,8 +4,8 @@ use super::Profile;
 use crate::picture::{Picture, Stage};
 
 impl Profile {
-    /// The plan that ran as one page of HTML, as [`Explanation::to_html`](crate::Explanation::to_html) draws it, with
-    /// the measured time of each kernel beside its prediction, and the stages of the run.
+    /// The plan that ran, as one page of HTML like that of [`Explanation::to_html`](crate::Explanation::to_html). Each
+    /// kernel has its measured time beside its prediction. The stages of the run follow.
     #[must_use]
     pub fn to_html(&self) -> String {
         self.picture().to_html()

@@ -86,11 +86,14 @@ fn live(graph: &Graph) -> SecondaryMap<NodeId, ()> {
 fn link_others(operations: &mut [Operation]) {
     for at in (0..operations.len()).rev() {
         let (before, rest) = operations.split_at_mut(at);
-        let Some(Operation { inputs, kernels, fate, .. }) = rest.first() else { continue };
-        for &input in inputs {
+        let Some(Operation { inputs, kernels, fate, .. }) = rest.first_mut() else { continue };
+        // All readers came before: their kernels are sorted once, not with each of them.
+        kernels.sort_unstable();
+        kernels.dedup();
+        for &input in &*inputs {
             let operand = &mut before[input];
             if *fate != Fate::Unused && operand.fate != Fate::Computed {
-                add(&mut operand.kernels, kernels);
+                operand.kernels.extend_from_slice(kernels);
             }
         }
     }

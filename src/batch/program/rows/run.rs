@@ -42,11 +42,13 @@ impl Rows {
     /// Programs are planned for numbers of rows that are powers of two, once each, up to 1024 or the recorded number,
     /// and for the recorded one. More rows are cut, one trip for each part, one after another. The last part repeats
     /// its last row up to such a number; where an output is a sum or a mean, it is cut further instead, so that no
-    /// padding reaches the result. Sums and means of parts are added in `f64`.
+    /// padding reaches the result. Sums and means of parts are added in `f64`. Each part reads residents as they are
+    /// when it runs. Vectors of inputs are copied, part by part.
     ///
     /// # Errors
-    /// As [`Program::run`], and positions in them count all rows; [`RowsError`] for data that is no whole number of
-    /// rows, for inputs with different numbers, and for no rows where an output is a greatest or least element.
+    /// As [`Program::run`], and positions in them count all rows. [`RowsError`] for data that is no whole number of
+    /// rows, and for inputs with different numbers of rows. The same for no rows where an output is a greatest or
+    /// least element.
     pub fn run<'s, 'a: 's, K>(
         &'s self,
         inputs: impl Inputs<'a, K>,
