@@ -9,11 +9,6 @@ mod x86;
 
 use std::ops::Range;
 
-#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-pub(crate) use self::plain::Plain;
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-pub(crate) use self::wasm::Plain;
-
 /// Repeats a block with each `$i` below `$n`, a constant. `$i` indexes registers.
 ///
 /// WebAssembly is compiled for size, and then loops stay loops, and memory holds the elements that they index. There the
@@ -95,3 +90,12 @@ pub(crate) trait Lanes: Copy {
         let _ = address;
     }
 }
+
+/// Lanes for any processor, which the compiler maps to the vectors that all processors of the target have.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+#[derive(Clone, Copy)]
+pub(crate) struct Plain([f32; 4]);
+
+/// The vectors that all processors of the target have.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) type Plain = std::arch::wasm32::v128;

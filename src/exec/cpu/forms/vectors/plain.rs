@@ -2,11 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Lanes, SUMS};
-
-/// Lanes for any processor, which the compiler maps to the vectors that all processors of the target have.
-#[derive(Clone, Copy)]
-pub(crate) struct Plain([f32; 4]);
+use super::{Lanes, Plain, SUMS};
 
 impl Lanes for Plain {
     const LEN: usize = 4;

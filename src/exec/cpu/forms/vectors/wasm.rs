@@ -5,9 +5,6 @@ use std::ops::Range;
 
 use super::{Lanes, SUMS, each};
 
-/// The vectors that all processors of the target have.
-pub(crate) type Plain = v128;
-
 impl Lanes for v128 {
     const LEN: usize = 4;
     type Mask = Self;
