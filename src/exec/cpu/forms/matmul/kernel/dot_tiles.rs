@@ -1,10 +1,8 @@
 //! Dot products of rows and contiguous columns, in tiles whose sums stay in registers. The functions are inlined in those of
 //! each set of instructions.
 
-#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
-
 use super::operands::{DotProducts, Rows};
-use crate::exec::cpu::forms::vectors::{Lanes, SUMS};
+use crate::exec::cpu::forms::vectors::{Lanes, SUMS, each};
 
 /// The place of a tile's sums.
 #[derive(Clone, Copy)]
@@ -92,44 +90,44 @@ unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
     // SAFETY: as the caller promises.
     unsafe {
         let mut columns = [w; N];
-        for c in 0..N {
+        each!(c < N => {
             // The last column stands for those beyond it.
             columns[c] = w.add(c.min(count - 1) * w_stride);
-        }
+        });
         let mut sums = [[L::splat(0.0); N]; M];
         let whole = depth - depth % L::LEN;
         for k in (0..whole).step_by(L::LEN) {
             // Rows stay in registers beside the sums; each element of a column is used at once.
             let mut elements = [L::splat(0.0); M];
-            for r in 0..M {
+            each!(r < M => {
                 elements[r] = L::load(x.add(r * x_stride + k));
-            }
-            for c in 0..N {
+            });
+            each!(c < N => {
                 let column = L::load(columns[c].add(k));
-                for r in 0..M {
+                each!(r < M => {
                     sums[r][c] = sums[r][c].add_product(elements[r], column);
-                }
-            }
+                });
+            });
         }
         if whole < depth {
             let rest = depth - whole;
             let mut elements = [L::splat(0.0); M];
-            for r in 0..M {
+            each!(r < M => {
                 elements[r] = L::load_first(x.add(r * x_stride + whole), rest);
-            }
-            for c in 0..N {
+            });
+            each!(c < N => {
                 let column = L::load_first(columns[c].add(whole), rest);
-                for r in 0..M {
+                each!(r < M => {
                     sums[r][c] = sums[r][c].add_product(elements[r], column);
-                }
-            }
+                });
+            });
         }
         let mut all = [L::splat(0.0); SUMS];
-        for r in 0..M {
-            for c in 0..N {
+        each!(r < M => {
+            each!(c < N => {
                 all[r * N + c] = sums[r][c];
-            }
-        }
+            });
+        });
         let all = L::sums(all);
         for r in 0..M {
             let to = to.add(r * stride);

@@ -1,9 +1,7 @@
 //! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
 
-#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
-
 use super::operands::{PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct};
-use crate::exec::cpu::forms::vectors::Lanes;
+use crate::exec::cpu::forms::vectors::{Lanes, each};
 
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;
@@ -44,20 +42,20 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
                     Panels::Packed { data, pitch } => {
                         let start = data.as_ptr().wrapping_add(panel * pitch);
                         let rows = Stepped { start, step: P * L::LEN };
-                        any_tile::<L, P, true, _>(size, x, rows, target);
+                        any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
                     }
                     Panels::InPlace(w) => {
                         let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
                         if last == L::LEN {
-                            any_tile::<L, P, true, _>(size, x, rows, target);
+                            any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
                         } else {
-                            any_tile::<L, P, false, _>(size, x, rows, target);
+                            any_tile::<L, P, HIGH, false, _>(size, x, rows, target);
                         }
                     }
                     Panels::Scattered(data, offsets) => {
                         let start = data.as_ptr().wrapping_add(column);
                         let rows = Scattered { start, offsets: offsets.as_ptr() };
-                        any_tile::<L, P, true, _>(size, x, rows, target);
+                        any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
                     }
                 }
             }
@@ -78,12 +76,12 @@ struct Target {
     last: usize,
 }
 
-/// Computes a tile of at most 8 rows and `P` vectors.
+/// Computes a tile of at most `HIGH` rows and `P` vectors.
 ///
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn any_tile<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool, W: PanelRows>(
     [height, vectors, depth]: [usize; 3],
     x: (*const f32, usize),
     w: W,
@@ -92,9 +90,9 @@ unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
     // SAFETY: as the caller promises.
     unsafe {
         match vectors {
-            1 => tile_of::<L, 1, WHOLE, W>(height, depth, x, w, target),
-            2 => tile_of::<L, 2, WHOLE, W>(height, depth, x, w, target),
-            _ => tile_of::<L, P, WHOLE, W>(height, depth, x, w, target),
+            1 => tile_of::<L, 1, HIGH, WHOLE, W>(height, depth, x, w, target),
+            2 => tile_of::<L, 2, HIGH, WHOLE, W>(height, depth, x, w, target),
+            _ => tile_of::<L, P, HIGH, WHOLE, W>(height, depth, x, w, target),
         }
     }
 }
@@ -104,7 +102,7 @@ unsafe fn any_tile<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn tile_of<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool, W: PanelRows>(
     height: usize,
     depth: usize,
     x: (*const f32, usize),
@@ -113,15 +111,16 @@ unsafe fn tile_of<L: Lanes, const P: usize, const WHOLE: bool, W: PanelRows>(
 ) {
     // SAFETY: as the caller promises.
     unsafe {
+        // No code is made for heights beyond `HIGH`.
         match height {
             1 => tile::<L, 1, P, WHOLE, W>(depth, x, w, target),
-            2 => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
-            3 => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
-            4 => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
-            5 => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
-            6 => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
-            7 => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
-            _ => tile::<L, 8, P, WHOLE, W>(depth, x, w, target),
+            2 if 2 < HIGH => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
+            3 if 3 < HIGH => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
+            4 if 4 < HIGH => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
+            5 if 5 < HIGH => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
+            6 if 6 < HIGH => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
+            7 if 7 < HIGH => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
+            _ => tile::<L, HIGH, P, WHOLE, W>(depth, x, w, target),
         }
     }
 }
@@ -157,15 +156,15 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: P
             w = w.from(1);
             k += 1;
         }
-        for r in 0..M {
-            for p in 0..P {
+        each!(r < M => {
+            each!(p < P => {
                 let to = to.add(r * stride + p * L::LEN);
                 let count = if p + 1 < P { L::LEN } else { last };
                 let sum = sums[r][p];
                 let sum = if more { L::load_first(to, count).add(sum) } else { sum };
                 sum.store_first(to, count);
-            }
-        }
+            });
+        });
     }
 }
 
@@ -192,17 +191,17 @@ unsafe fn add_steps<
         unsafe {
             let row = w.row(k);
             let mut columns = [L::splat(0.0); P];
-            for p in 0..P {
+            each!(p < P => {
                 let from = row.add(p * L::LEN);
                 let whole = WHOLE || p + 1 < P;
                 columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
-            }
-            for r in 0..M {
+            });
+            each!(r < M => {
                 let x = L::splat(*x.add(r * x_stride + k));
-                for p in 0..P {
+                each!(p < P => {
                     sums[r][p] = sums[r][p].add_product(x, columns[p]);
-                }
-            }
+                });
+            });
         }
     }
     sums
@@ -265,25 +264,25 @@ unsafe fn strip_tile<L: Lanes, const K: usize, const P: usize>(
     // SAFETY: as the caller promises.
     unsafe {
         let mut columns = [[L::splat(0.0); P]; K];
-        for k in 0..K {
-            for p in 0..P {
+        each!(k < K => {
+            each!(p < P => {
                 columns[k][p] = L::load(w.add(k * w_stride + p * L::LEN));
-            }
-        }
+            });
+        });
         for r in 0..rows {
             let mut sums = [L::splat(0.0); P];
-            for p in 0..P {
+            each!(p < P => {
                 sums[p] = L::load(to.add(r * stride + p * L::LEN));
-            }
-            for k in 0..K {
+            });
+            each!(k < K => {
                 let x = L::splat(*x.add(r * x_stride + k));
-                for p in 0..P {
+                each!(p < P => {
                     sums[p] = sums[p].add_product(x, columns[k][p]);
-                }
-            }
-            for p in 0..P {
+                });
+            });
+            each!(p < P => {
                 sums[p].store(to.add(r * stride + p * L::LEN));
-            }
+            });
         }
     }
     P * L::LEN
