@@ -47,7 +47,7 @@ impl Device {
     /// The GPUs of this host, software adapters too, the fastest kind first: the first is the one that
     /// [`gpu`](Self::gpu) opens if the environment names none. [`DeviceBuilder::adapter`] chooses one.
     ///
-    /// ```
+    /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// for gpu in onetrip::Device::gpus().await? {
