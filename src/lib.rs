@@ -28,7 +28,7 @@
 //! - [`Device::resident`], [`GpuCommandBatch::bind`] and [`GpuCommandBatch::keep`] leave data on the device
 //!   from batch to batch.
 //! - [`GpuCommandBatch::compile`] makes a [`Program`], which many tasks run at once with data of their own,
-//!   [within a time](Program::run_within) if need be.
+//!   [within a time](Program::run_within) if need be, or with [any number of rows](Program::run_rows).
 //! - [`upload_with`](GpuCommandBatch::upload_with) and [`read_view`](GpuCommandBatch::read_view) spare copies of
 //!   large data.
 //! - [`Device::builder`] sets the options of a device: a profile, a [`Placement`], a memory budget, a [`Recovery`] from
@@ -39,7 +39,8 @@
 //! - [`GpuCommandBatch::wgsl`] takes kernels of your own, [`Newtype`] element types of your own; `Device::from_wgpu`
 //!   and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
-//! - [`GpuCommandBatch::explain`] lists the kernels to run, their side and the reason. [`GpuCommandBatch::stats`]
+//! - [`GpuCommandBatch::explain`] lists the kernels to run, their side and the reason, as text or as
+//!   [HTML](Explanation::to_html). [`GpuCommandBatch::stats`]
 //!   counts the last run, [`Program::profile`] times its parts, and [`Device::metrics`] counts all runs.
 //! - [`registry`] lists all operations.
 //!

@@ -217,6 +217,9 @@ impl GpuCommandBatch {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
+    /// A number that the kernel needs is an input of one element, or part of the source. A program with such a kernel
+    /// has no [`rows`](crate::Program::rows), and cannot be saved if the kernel has a function for the CPU.
+    ///
     /// It is a mistake if the number of workgroups was not said, or if the function for the CPU takes other element
     /// types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not
     /// valid, or if its bindings do not fit the inputs and the result; builds without the feature `gpu` do not look at

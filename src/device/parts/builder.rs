@@ -58,8 +58,9 @@ impl DeviceBuilder {
     /// contains the text, ignoring case, or whose PCI bus ID it is. A software adapter will do. `ONETRIP_ADAPTER` is not
     /// read then.
     ///
-    /// Opening fails with [`DeviceError::NoAdapter`], which lists the adapters that are there, if none is meant;
-    /// [`auto`](Self::auto) does not fall back to the cores. [`cpu`](Self::cpu) opens no adapter.
+    /// Opening fails with [`DeviceError::NoAdapter`], which lists the adapters that are there, if none is meant. Then
+    /// [`auto`](Self::auto) does not fall back to the cores: match the error, and take [`cpu`](Self::cpu), which opens
+    /// no adapter.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]

@@ -95,8 +95,8 @@ operations! {
     /// flip of the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they
     /// lie, borders included. On the host blocks of images of `f32` are laid out once for all windows; a padded tensor of
     /// another type may be written once before a product. What follows (bias, activation, a sum with another tensor)
-    /// becomes part of the product. 1 × 1 filters are a product as it is; filters of one
-    /// channel each add their few elements up directly.
+    /// becomes part of the product. 1 × 1 filters are a product as it is. Filters of one
+    /// channel, at most four a group, add their few elements up directly.
     "convolution";
     example {
         ///

@@ -27,7 +27,8 @@ use crate::picture::Operation;
 use crate::plan::place::chooser::Chooser;
 use crate::plan::place::split::SideTargets;
 
-/// The kernels that will run, their sides and the reasons. Prints as a page, which is written only then.
+/// The kernels that will run, their sides and the reasons. Prints as text, which is written only then;
+/// [`to_html`](Self::to_html) is a page of HTML.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     kernels: Vec<String>,

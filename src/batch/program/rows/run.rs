@@ -19,7 +19,10 @@ use crate::session::{RunResults, RunStats};
 
 impl Program {
     /// As [`run`](Self::run), with any number of rows, as [`Rows::run`] does for the [`rows`](Self::rows) of all
-    /// inputs.
+    /// inputs. The program must be recorded with two rows or more: `batch.input("x", [2, features])`.
+    ///
+    /// Dropping the future stops the run, so that a timeout of the runtime is a deadline. The first run of each size
+    /// plans and compiles.
     ///
     /// # Errors
     /// As [`rows`](Self::rows) and [`Rows::run`].
