@@ -89,6 +89,20 @@ impl Graph {
             sinks.partition(|&id| self.nodes[id].op.is_source());
         if results.is_empty() && self.keeps.is_empty() { sources } else { results }
     }
+
+    /// The nodes that outputs, kept values and updates need.
+    pub fn live(&self) -> slotmap::SecondaryMap<NodeId, ()> {
+        let mut live = slotmap::SecondaryMap::new();
+        for &id in self.outputs().iter().chain(&self.keeps).chain(&self.updates) {
+            live.insert(id, ());
+        }
+        for (id, node) in self.iter().rev() {
+            if live.contains_key(id) {
+                live.extend(node.inputs.iter().map(|&input| (input, ())));
+            }
+        }
+        live
+    }
 }
 
 impl std::ops::Index<NodeId> for Graph {

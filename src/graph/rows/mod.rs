@@ -10,7 +10,7 @@ use rule::Rule;
 use stretch::{Stretched, stretch};
 use trace::{Mixing, Untraced};
 
-use super::{Graph, NodeId};
+use super::{Graph, Node, NodeId};
 use crate::base::dtype::Scalar;
 use crate::base::shape::{Move, Shape};
 use crate::error::MistakeKind;
@@ -19,7 +19,8 @@ use crate::ops::{Op, Type, infer};
 const LONG: &str = "an operand that is no input has a value for each recorded row";
 
 impl Graph {
-    /// Traces the rows of `inputs`, the leading axis of each, of size `rows` > 1, to all values that outputs need.
+    /// Traces the rows of `inputs`, the leading axis of each, of size `rows` > 1, to all sources and to all values that
+    /// outputs need.
     ///
     /// # Errors
     /// The first node that mixes rows.
@@ -28,7 +29,9 @@ impl Graph {
         let mut stretched = Stretched::new();
         'again: loop {
             let mut traces = Traces::new();
-            for (id, _) in self.iter().filter(|&(id, _)| live.contains_key(id)) {
+            let is_traced =
+                |&(id, node): &(NodeId, &Node)| node.op.is_source() || live.contains_key(id);
+            for (id, _) in self.iter().filter(is_traced) {
                 let rule = Rule { graph: self, traces: &traces, rows, id };
                 let traced = match stretched.get(id) {
                     _ if inputs.contains(&id) => RowTrace::Each(RowAxis { axis: 0, inner: 1 }),
@@ -111,22 +114,5 @@ impl Graph {
             }
         }
         Ok(graph)
-    }
-
-    /// The sources, and all nodes that outputs or kept values need.
-    fn live(&self) -> slotmap::SecondaryMap<NodeId, ()> {
-        let mut live = slotmap::SecondaryMap::new();
-        let outputs = self.outputs();
-        for &id in outputs.iter().chain(&self.keeps).chain(&self.updates) {
-            live.insert(id, ());
-        }
-        for (id, node) in self.iter().rev() {
-            if node.op.is_source() {
-                live.insert(id, ());
-            } else if live.contains_key(id) {
-                live.extend(node.inputs.iter().map(|&input| (input, ())));
-            }
-        }
-        live
     }
 }

@@ -1,6 +1,6 @@
 //! The recorded operations, each with what became of it in a plan.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use slotmap::SecondaryMap;
@@ -19,8 +19,8 @@ pub(super) fn operations(
     placed: &Placed,
 ) -> Vec<Operation> {
     let computed_by = computed_by(placed);
-    let live = live(graph);
-    let outputs = graph.outputs();
+    let live = graph.live();
+    let results: HashSet<NodeId> = graph.outputs().into_iter().chain(graph.keeps.clone()).collect();
     let mut at = SecondaryMap::new();
     let mut operations = Vec::with_capacity(graph.len());
     for (position, (id, node)) in graph.iter().enumerate() {
@@ -43,7 +43,7 @@ pub(super) fn operations(
             inputs: node.inputs.iter().map(|&input| at[input]).collect(),
             fate,
             kernels,
-            is_result: outputs.contains(&id) || graph.keeps.contains(&id),
+            is_result: results.contains(&id),
         });
     }
     link_others(&mut operations);
@@ -64,21 +64,6 @@ fn computed_by(placed: &Placed) -> SecondaryMap<NodeId, SmallVec<[usize; 2]>> {
         }
     }
     computed_by
-}
-
-/// The nodes that results need.
-fn live(graph: &Graph) -> SecondaryMap<NodeId, ()> {
-    let mut live = SecondaryMap::new();
-    let outputs = graph.outputs();
-    for &id in outputs.iter().chain(&graph.keeps).chain(&graph.updates) {
-        live.insert(id, ());
-    }
-    for (id, node) in graph.iter().rev() {
-        if live.contains_key(id) {
-            node.inputs.iter().for_each(|&input| _ = live.insert(input, ()));
-        }
-    }
-    live
 }
 
 /// Links the operations that no kernel computes: to the kernels that read their values or, where there are none, to

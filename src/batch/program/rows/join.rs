@@ -12,16 +12,15 @@ use crate::ops::Type;
 
 /// A result of a run of `total` rows, of which parts come one after another.
 pub(super) struct Joined {
-    trace: RowTrace,
     total: usize,
     state: State,
 }
 
 enum State {
-    /// The rows so far.
-    Rows(HostBuffer),
+    /// The rows so far, along an axis of the result.
+    Rows(RowAxis, HostBuffer),
     /// The reduction of the parts so far.
-    Reduced { dtype: DType, numbers: Vec<f64>, bits: Vec<u32> },
+    Reduced { by: RowReduction, dtype: DType, numbers: Vec<f64>, bits: Vec<u32> },
     /// The value of the first part, which is that of all.
     Fixed(Option<Arc<HostBuffer>>),
 }
@@ -36,7 +35,7 @@ impl Joined {
     ) -> Result<Self, DeviceError> {
         let elements = ty.shape.elements();
         let state = match trace {
-            RowTrace::Each(_) => State::Rows(pool.buffer(ty.dtype, elements)?.0),
+            RowTrace::Each(at) => State::Rows(at, pool.buffer(ty.dtype, elements)?.0),
             RowTrace::Reduced(by, _) => {
                 let start = match by {
                     RowReduction::Sum | RowReduction::Mean => 0.0,
@@ -44,20 +43,20 @@ impl Joined {
                     RowReduction::Min => f64::INFINITY,
                 };
                 let (numbers, bits) = (vec![start; elements], vec![0; elements]);
-                State::Reduced { dtype: ty.dtype, numbers, bits }
+                State::Reduced { by, dtype: ty.dtype, numbers, bits }
             }
             RowTrace::Fixed => State::Fixed(None),
         };
-        Ok(Self { trace, total, state })
+        Ok(Self { total, state })
     }
 
     /// Adds the result of a part, whose type is `ty`.
     pub fn add(&mut self, part: RowPart, ty: &Type, result: &Arc<HostBuffer>) {
-        match (&mut self.state, self.trace) {
-            (State::Rows(all), RowTrace::Each(at)) => {
-                copy_rows(at, part, self.total, ty, result.bytes(), all.bytes_mut());
+        match &mut self.state {
+            State::Rows(at, all) => {
+                copy_rows(*at, part, self.total, ty, result.bytes(), all.bytes_mut());
             }
-            (State::Reduced { dtype, numbers, bits }, RowTrace::Reduced(by, _)) => {
+            State::Reduced { by, dtype, numbers, bits } => {
                 let share = part.rows as f64 / self.total as f64;
                 for (at, own) in numbers.iter_mut().enumerate() {
                     let (value, word) = element(result, *dtype, at);
@@ -71,19 +70,18 @@ impl Joined {
                     };
                 }
             }
-            (State::Fixed(first), _) => _ = first.get_or_insert_with(|| Arc::clone(result)),
-            _ => unreachable!("the trace made the state"),
+            State::Fixed(first) => _ = first.get_or_insert_with(|| Arc::clone(result)),
         }
     }
 
     pub fn done(self) -> Result<Arc<HostBuffer>, DeviceError> {
         let missing = || DeviceError::broken("a result of rows has no part");
         match self.state {
-            State::Rows(all) => Ok(Arc::new(all)),
+            State::Rows(_, all) => Ok(Arc::new(all)),
             State::Fixed(first) => first.ok_or_else(missing),
-            State::Reduced { dtype, numbers, bits } => {
+            State::Reduced { by, dtype, numbers, bits } => {
                 let mut all = HostBuffer::try_zeroed(dtype, numbers.len())?;
-                let is_sum = matches!(self.trace, RowTrace::Reduced(RowReduction::Sum, _));
+                let is_sum = by == RowReduction::Sum;
                 let size = dtype.size();
                 let elements = all.bytes_mut().chunks_exact_mut(size);
                 for ((to, number), word) in elements.zip(numbers).zip(bits) {

@@ -12,7 +12,7 @@ use crate::batch::input::Inputs;
 use crate::batch::program::compiled::{Inner, Program};
 use crate::batch::program::outputs::Outputs;
 use crate::error::{DataError, Error, Result, RowsError, RunError};
-use crate::graph::{Graph, RowAxis, RowTrace};
+use crate::graph::{Graph, NodeId, RowAxis, RowTrace};
 use crate::ops::Op;
 use crate::record::Recorded;
 use crate::session::{RunResults, RunStats};
@@ -67,17 +67,7 @@ impl Rows {
         loop {
             let most = self.plans.most.load(Ordering::Relaxed);
             let parts = cut(given.rows, most, self.plans.is_exact);
-            let done = match parts[..] {
-                [part] if part.rows == part.planned => {
-                    let program = self.sized(part.planned).await;
-                    match program {
-                        Ok(program) => self.run_part(&program, part, &given).await,
-                        Err(error) => Err(error),
-                    }
-                }
-                _ => self.run_parts(&parts, &given).await,
-            };
-            match done {
+            match self.run_parts(&parts, &given).await {
                 Err(Error::Run(RunError::OverBudget { .. })) if most > 1 => {
                     self.plans.most.store(most / 2, Ordering::Relaxed);
                 }
@@ -86,8 +76,14 @@ impl Rows {
         }
     }
 
-    /// Runs the parts one after another, and joins their results.
+    /// Runs the parts one after another, and joins their results. Those of a single part without padding are the whole.
     async fn run_parts(&self, parts: &[RowPart], given: &Given<'_>) -> Result<Outputs> {
+        if let &[part] = parts
+            && part.rows == part.planned
+        {
+            let program = self.sized(part.planned).await?;
+            return self.run_part(&program, part, given).await;
+        }
         let recorded = self.recorded_for(given.rows)?;
         let (pool, outputs) = (recorded.device.pool(), recorded.graph.outputs());
         let joined = outputs.iter().map(|&id| {
@@ -127,22 +123,23 @@ impl Rows {
     ) -> Result<Outputs> {
         let graph = &self.program.0.recorded.graph;
         let inputs = given.inputs.iter().map(|(id, input)| {
-            let ty = &graph[*id].ty;
-            let row = match self.plans.inputs.contains(id) {
-                true => ty.shape.dims()[1..].iter().product(),
-                false => 0,
-            };
-            let pool = program.device().pool();
+            let (dtype, pool) = (graph[*id].ty.dtype, program.device().pool());
+            let row = if self.plans.inputs.contains(id) { self.row_elements(*id) } else { 0 };
             if row == 0 {
-                let all = input.len(ty.dtype);
-                return input.part(pool, ty.dtype, 0..all, (0, all));
+                let all = input.len(dtype);
+                return input.part(pool, dtype, 0..all, (0, all));
             }
             let range = part.start * row..(part.start + part.rows) * row;
-            input.part(pool, ty.dtype, range, (row, part.planned * row))
+            input.part(pool, dtype, range, (row, part.planned * row))
         });
         let done =
             program.run_fitting(program.0.fitting(&mut inputs.into_iter()), None, None).await;
         done.map_err(|error| self.with_all_rows(error, part, given.rows))
+    }
+
+    /// Elements of a row of an input with rows.
+    fn row_elements(&self, input: NodeId) -> usize {
+        self.program.0.recorded.graph[input].ty.shape.dims()[1..].iter().product()
     }
 
     /// The error of a part, with positions that count all rows.
@@ -151,8 +148,7 @@ impl Rows {
         if let Error::Data(DataError::IdRange { of, at, .. }) = &mut error {
             let mut inputs = self.plans.inputs.iter();
             let of_it = inputs.find(|&&id| self.program.0.recorded.origin(id) == *of);
-            let row = of_it.map_or(0, |&id| graph[id].ty.shape.dims()[1..].iter().product());
-            *at += part.start * row;
+            *at += part.start * of_it.map_or(0, |&id| self.row_elements(id));
         }
         if let Error::Fault(fault) = &mut error {
             let positions = graph.iter().filter_map(|(id, node)| match node.op {

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
-use crate::exec::cpu::forms::vectors::Lanes;
+use crate::exec::cpu::forms::vectors::{self, Lanes};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::pair::Second;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
@@ -164,11 +164,10 @@ fn all() -> Vec<RunLinks> {
     let mut all: Vec<RunLinks> = Vec::new();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        if fma && is_x86_feature_detected!("avx512f") {
+        if vectors::has_avx512() {
             all.push(links_avx512);
         }
-        if fma {
+        if vectors::has_avx2() {
             all.push(links_avx2);
         }
     }
@@ -192,7 +191,7 @@ unsafe fn links_avx2(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
 
 unsafe fn links_plain(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
     // SAFETY: as the caller promises.
-    unsafe { any_links::<crate::exec::cpu::forms::vectors::Plain, 4>(links, lanes) }
+    unsafe { any_links::<vectors::Plain, 4>(links, lanes) }
 }
 
 /// Vectors at a time towards the end of a segment.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::exec::cpu::forms::vectors::Lanes;
+use crate::exec::cpu::forms::vectors::{self, Lanes};
 use crate::plan::Sliding;
 
 /// The sizes of windows that there are loops for, and the steps.
@@ -80,11 +80,10 @@ fn all() -> Vec<RowsOfWindows> {
     let mut all: Vec<RowsOfWindows> = Vec::new();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        if fma && is_x86_feature_detected!("avx512f") {
+        if vectors::has_avx512() {
             all.push(rows_avx512);
         }
-        if fma {
+        if vectors::has_avx2() {
             all.push(rows_avx2);
         }
     }
@@ -108,7 +107,7 @@ unsafe fn rows_avx2(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
 
 unsafe fn rows_plain(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
     // SAFETY: as the caller promises.
-    unsafe { any_rows::<crate::exec::cpu::forms::vectors::Plain>(plane, rows, out) }
+    unsafe { any_rows::<vectors::Plain>(plane, rows, out) }
 }
 
 /// Writes the sums of `rows` to `out`.

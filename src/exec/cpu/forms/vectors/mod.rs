@@ -36,6 +36,18 @@ macro_rules! each {
 }
 pub(crate) use each;
 
+/// True if this processor has the instructions of loops for 512-bit vectors. Interpreters have none of them.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) fn has_avx512() -> bool {
+    has_avx2() && is_x86_feature_detected!("avx512f")
+}
+
+/// The same for 256-bit vectors.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
 /// Vectors that are summed up at a time.
 pub(crate) const SUMS: usize = 16;
 

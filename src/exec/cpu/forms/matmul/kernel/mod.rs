@@ -30,8 +30,9 @@ impl Kernel {
         let mut all = Vec::new();
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            all.extend(avx512::is_native().then_some(&avx512::KERNEL));
-            all.extend(avx2::is_native().then_some(&avx2::KERNEL));
+            use crate::exec::cpu::forms::vectors::{has_avx2, has_avx512};
+            all.extend(has_avx512().then_some(&avx512::KERNEL));
+            all.extend(has_avx2().then_some(&avx2::KERNEL));
         }
         all.push(&plain::KERNEL);
         all
@@ -94,7 +95,7 @@ impl Kernel {
 
 /// The functions for vectors of a kind: panels of so many vectors, in tiles of so many rows.
 macro_rules! kernel {
-    ($name:ident, $vector:path, $(($features:literal: $($feature:tt),+),)? $vectors:literal by $high:literal) => {
+    ($name:ident, $vector:path, $(($features:literal),)? $vectors:literal by $high:literal) => {
         mod $name {
             use crate::exec::cpu::forms::matmul::kernel::operands::{
                 DotProducts, PanelProduct, StripProduct,
@@ -111,13 +112,6 @@ macro_rules! kernel {
                 dots,
                 strips,
             };
-
-            $(
-                #[cfg(not(miri))]
-                pub(super) fn is_native() -> bool {
-                    $(is_x86_feature_detected!($feature))&&+
-                }
-            )?
 
             $(#[target_feature(enable = $features)])?
             unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
@@ -142,9 +136,9 @@ macro_rules! kernel {
 
 // Twelve sums fill 16 registers beside the elements that they take in, and 24 sums fill 32.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma": "avx512f", "avx2", "fma"), 3 by 8);
+kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma"), 3 by 8);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma": "avx2", "fma"), 2 by 6);
+kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 2 by 6);
 kernel!(plain, crate::exec::cpu::forms::vectors::Plain, 3 by 4);
 
 #[cfg(test)]
