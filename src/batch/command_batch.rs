@@ -123,7 +123,7 @@ impl GpuCommandBatch {
         let mut recorder = self.recorder.lock();
         match recorder.check(value).map_err(elsewhere) {
             Ok(node) if !recorder.recorded().graph.downloads.contains(&node) => {
-                recorder.change().graph.downloads.push(node);
+                recorder.change().graph_mut().downloads.push(node);
             }
             Ok(_) => {}
             Err(what) => recorder.note(method, what),

@@ -95,7 +95,7 @@ impl Case {
         }
         *rng = grower.rng.clone();
         let uploads = batch.uploaded().expect("all data is given");
-        let graph = batch.recorded().graph.clone();
+        let graph = Graph::clone(&batch.recorded().graph);
         let uploads = uploads.iter().map(|data| HostBuffer::clone(data)).collect();
         Self { graph, rows, inputs, uploads }
     }

@@ -120,7 +120,7 @@ impl Loader<'_> {
         let (graph, nodes) = document.graph().map_err(wrong)?;
         let batch = GpuCommandBatch::new(self.device);
         let mut recorded = Recorded::clone(&batch.recorded());
-        recorded.graph = graph;
+        recorded.graph = Arc::new(graph);
         let node = |at: u32| {
             let node = nodes.get(at as usize).copied();
             node.ok_or_else(|| wrong(format!("there is no node {at}")))
@@ -131,7 +131,7 @@ impl Loader<'_> {
         for &at in &document.downloads {
             let node = node(at)?;
             if !recorded.graph.downloads.contains(&node) {
-                recorded.graph.downloads.push(node);
+                recorded.graph_mut().downloads.push(node);
             }
         }
         self.data(document, &mut recorded)?;
@@ -224,7 +224,7 @@ impl Loader<'_> {
                 slice.filter(|slice| slice.pays(handle.ty(), self.device.uses(Backend::Gpu)));
             let patch = slice.map(|slice| slice.patch);
             recorded.keep(slice.map_or(whole, |slice| slice.new), Keep { handle, patch });
-            recorded.graph.updates.extend(slice.map(|_| whole));
+            recorded.graph_mut().updates.extend(slice.map(|_| whole));
         }
         Ok(())
     }

@@ -31,7 +31,8 @@ pub(crate) struct Recorded {
     pub(crate) device: Device,
     /// The number by which a batch knows its own ids.
     pub brand: u64,
-    pub graph: Graph,
+    /// Shared with explanations: a change copies it while they hold it.
+    pub graph: Arc<Graph>,
     pub(crate) names: Names,
     /// The uploads by position; `None` for an [input](crate::batch::GpuCommandBatch::input) that no run was given yet.
     pub(crate) uploads: Vec<Option<Arc<HostBuffer>>>,
@@ -48,7 +49,7 @@ impl Recorded {
         Self {
             device: device.clone(),
             brand,
-            graph: Graph::default(),
+            graph: Arc::default(),
             names: Names::default(),
             uploads: Vec::new(),
             functions: Vec::new(),
@@ -56,6 +57,11 @@ impl Recorded {
             keeps: Vec::new(),
             placement: device.placement(),
         }
+    }
+
+    /// The graph, to change it.
+    pub(crate) fn graph_mut(&mut self) -> &mut Graph {
+        Arc::make_mut(&mut self.graph)
     }
 
     /// The node behind an id of this record's batch.
@@ -86,7 +92,7 @@ impl Recorded {
 
     /// Has each run leave a value in a resident.
     pub(crate) fn keep(&mut self, node: NodeId, keep: Keep) {
-        self.graph.keeps.push(node);
+        self.graph_mut().keeps.push(node);
         self.keeps.push(keep);
     }
 

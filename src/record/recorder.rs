@@ -141,7 +141,7 @@ impl Recorder {
         inputs: SmallVec<[NodeId; 3]>,
         ty: Type,
     ) -> NodeId {
-        let node = self.change().graph.push(Node { op, name, inputs, ty, place });
+        let node = self.change().graph_mut().push(Node { op, name, inputs, ty, place });
         self.recording.stop();
         node
     }
@@ -206,7 +206,7 @@ impl Recorder {
         let patch = slice.map(|slice| slice.patch);
         let recorded = self.change();
         recorded.keep(slice.map_or(node, |slice| slice.new), Keep { handle, patch });
-        recorded.graph.updates.extend(slice.map(|_| node));
+        recorded.graph_mut().updates.extend(slice.map(|_| node));
         Ok(())
     }
 

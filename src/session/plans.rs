@@ -120,7 +120,7 @@ impl RunLoop<'_> {
     ) -> Explanation {
         let Recorded { device, graph, names, .. } = self.recorded;
         let (sides, names) = (device.sides(targets), names.by_node());
-        Explanation::new(placed, graph, &names, sides, chooser, residents)
+        Explanation::new(placed, graph, names, sides, chooser, residents)
     }
 
     fn check_budget(&self, prepared: &Prepared) -> Result<()> {

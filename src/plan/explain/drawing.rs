@@ -2,6 +2,7 @@
 
 use super::Explanation;
 use super::apart::Handovers;
+use super::operations::operations;
 use super::reasons::{parts, transfers};
 use crate::cost::{Backend, Limits};
 use crate::ops::Type;
@@ -44,7 +45,7 @@ impl Explanation {
 
     /// The explanation as plain data to draw.
     pub(crate) fn picture(&self) -> Picture {
-        let Self { placed, operations, .. } = self;
+        let Self { placed, graph, names, .. } = self;
         let split = match &placed.planned {
             Planned::Whole(_) => None,
             Planned::Split(split) => Some(split),
@@ -55,7 +56,7 @@ impl Explanation {
                 Some(_) => "Plan for both sides".to_owned(),
             },
             heading: self.heading(),
-            operations: operations.to_vec(),
+            operations: operations(graph, names, placed),
             ..Picture::default()
         };
         let reasons = self.reasons();

@@ -16,26 +16,25 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use self::operations::operations;
 use self::page::Printer;
 use self::side_table::table;
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::graph::{Graph, NodeId};
-use crate::picture::Operation;
 use crate::plan::place::chooser::Chooser;
 use crate::plan::place::split::SideTargets;
 
 /// The kernels that will run, their sides and the reasons. Prints as text, which is written only then;
 /// [`to_html`](Self::to_html) is a page of HTML.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Explanation {
     kernels: Vec<String>,
     sides: Vec<Backend>,
     placed: Arc<Placed>,
-    /// The recorded operations, with what became of them.
-    operations: Arc<[Operation]>,
+    graph: Arc<Graph>,
+    /// The names that the user gave to values.
+    names: HashMap<NodeId, Arc<str>>,
     /// One for each side, at least one.
     targets: SmallVec<[Target; 2]>,
     /// The chooser of the side; none if there is no choice.
@@ -45,13 +44,13 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains the graph that was `placed` for `targets`, of which there is one for each side, at least one, by
+    /// Explains the `graph` that was `placed` for `targets`, of which there is one for each side, at least one, by
     /// `chooser` where there is a choice. `names` are those that the user gave to values; `residents` says where the
     /// data of each lies.
     pub(crate) fn new<'a>(
         placed: Placed,
-        graph: &Graph,
-        names: &HashMap<NodeId, Arc<str>>,
+        graph: &Arc<Graph>,
+        names: HashMap<NodeId, Arc<str>>,
         targets: impl IntoIterator<Item = &'a Target>,
         chooser: Option<Chooser>,
         residents: &[Residence],
@@ -64,7 +63,8 @@ impl Explanation {
         Self {
             kernels,
             sides,
-            operations: operations(graph, names, &placed).into(),
+            graph: Arc::clone(graph),
+            names,
             placed: Arc::new(placed),
             targets: targets.into_iter().cloned().collect(),
             chooser,

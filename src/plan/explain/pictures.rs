@@ -27,7 +27,7 @@ fn picture_on(targets: &[Target], placement: Placement, batch: &GpuCommandBatch)
         placement => Chooser::Asked(placement),
     };
     let names = recorded.names.by_node();
-    Explanation::new(placed, graph, &names, targets, Some(chooser), &[]).picture()
+    Explanation::new(placed, graph, names, targets, Some(chooser), &[]).picture()
 }
 
 fn on_host(record: impl FnOnce(&GpuCommandBatch)) -> Picture {

@@ -86,7 +86,7 @@ mod tests {
             placement => Chooser::Asked(placement),
         };
         let names = recorded.names.by_node();
-        Explanation::new(placed, graph, &names, targets, Some(chooser), &[]).to_string()
+        Explanation::new(placed, graph, names, targets, Some(chooser), &[]).to_string()
     }
 
     /// The line of the table that begins with `name`, without repeated spaces.

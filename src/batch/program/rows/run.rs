@@ -12,7 +12,7 @@ use crate::batch::input::Inputs;
 use crate::batch::program::compiled::{Inner, Program};
 use crate::batch::program::outputs::Outputs;
 use crate::error::{DataError, Error, Result, RowsError, RunError};
-use crate::graph::{Graph, NodeId, RowAxis, RowTrace};
+use crate::graph::{NodeId, RowAxis, RowTrace};
 use crate::ops::Op;
 use crate::record::Recorded;
 use crate::session::{RunResults, RunStats};
@@ -184,12 +184,11 @@ impl Rows {
 
     fn recorded_for(&self, rows: usize) -> Result<Recorded> {
         let recorded = &*self.program.0.recorded;
-        let made: Result<Graph, _> =
-            recorded.graph.of_rows(&self.plans.traces, self.plans.recorded, rows);
+        let made = recorded.graph.of_rows(&self.plans.traces, self.plans.recorded, rows);
         let graph = made.map_err(|(node, why)| {
             let (of, why) = (recorded.origin(node), why.to_string());
             RowsError::Number { of, rows, why }
         })?;
-        Ok(Recorded { graph, ..recorded.clone() })
+        Ok(Recorded { graph: Arc::new(graph), ..recorded.clone() })
     }
 }
