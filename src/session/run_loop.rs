@@ -84,7 +84,8 @@ impl RunLoop<'_> {
     ) -> Result<RunDone> {
         let _section = section()?;
         let counted = self.recorded.device.counted();
-        let run = self.run_through(order, collect, stats);
+        // Pinned here: each future that takes another by value has room for it twice.
+        let run = pin!(self.run_through(order, collect, stats));
         match deadline::within(self.limit, run).await {
             Ok(done) => {
                 counted.end();
