@@ -1,5 +1,5 @@
 //! The table of docs/operations.md is the registry's. After a change, `UPDATE_README=1 cargo test --test readme` writes
-//! it anew. Paths that documents name exist, and each operation is called in an example.
+//! it anew. Paths that documents name exist. Each operation and each public method is called in an example.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -151,22 +151,61 @@ fn the_first_documents_stay_short() {
     }
 }
 
-/// Operations that no example of the documentation calls yet. The list may only become shorter.
-const WITHOUT_AN_EXAMPLE: &[&str] = &[];
-
 #[test]
-fn documentation_has_an_example_of_each_operation() {
+fn documentation_has_an_example_of_each_operation_and_method() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = fs::read_to_string(root.join("README.md")).expect("README.md");
-    let mut code = code_blocks(&readme, "");
-    code += &code_blocks(&sources(&source("")), "///");
-    code += &code_blocks(&sources(&source("")), "//!");
-    let is_called =
-        |name: &str| code.contains(&format!(".{name}(")) || code.contains(&format!(".{name}::<"));
+    let sources = sources(&source(""));
+    let code = [(&*readme, ""), (&*sources, "///"), (&*sources, "//!")];
+    let code: String = code.into_iter().map(|(text, marker)| code_blocks(text, marker)).collect();
+    let is_called = |name: &str| {
+        [".", "::"]
+            .iter()
+            .any(|of| ["(", "::<"].iter().any(|then| code.contains(&format!("{of}{name}{then}"))))
+    };
     assert!(is_called("relu") && !is_called("no_such_operation"));
-    let missing: Vec<&str> =
-        onetrip::registry().map(|op| op.name).filter(|name| !is_called(name)).collect();
-    assert_eq!(missing, WITHOUT_AN_EXAMPLE, "operations without an example in the documentation");
+    let exports = fs::read_to_string(source("lib.rs")).expect("lib.rs");
+    // These rooms have types of the same names for themselves alone.
+    let rooms = source("").read_dir().expect("the rooms").map(|room| room.expect("a room").path());
+    let rooms = rooms.filter(|room| !room.ends_with("exec") && !room.ends_with("picture"));
+    let methods = rooms.flat_map(|room| public_methods(&self::sources(&room), &exports));
+    let methods: Vec<_> = methods.collect();
+    assert!(methods.len() > 150 && methods.contains(&("Program".into(), "run_within".into())));
+    let names = onetrip::registry().map(|op| ("GpuCommandBatch".to_owned(), op.name.to_owned()));
+    let missing: Vec<_> = names.chain(methods).filter(|(_, name)| !is_called(name)).collect();
+    assert!(missing.is_empty(), "no example in the documentation calls these: {missing:#?}");
+}
+
+/// The public methods of types that `exports` names, with their types, by the lines of `sources` alone.
+fn public_methods(sources: &str, exports: &str) -> Vec<(String, String)> {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let exports: Vec<String> = exports.split("pub use ").skip(1).flat_map(words).collect();
+    let (mut methods, mut of) = (Vec::new(), None);
+    for line in sources.lines() {
+        if let Some(head) = line.strip_prefix("impl") {
+            // Generic arguments in angle brackets, such as those of `impl<T: Element>`, name no type of the block.
+            let mut depth = 0;
+            let head: String = head
+                .replace("->", "")
+                .chars()
+                .filter(|&c| {
+                    depth += i32::from(c == '<') - i32::from(c == '>');
+                    depth == 0 && c != '>'
+                })
+                .collect();
+            of = words(&head).into_iter().next().filter(|name| exports.contains(name));
+        }
+        let head = line.strip_prefix("    pub ").map(|head| head.split('(').next().unwrap_or(head));
+        let Some((of, (_, name))) = of.as_ref().zip(head.and_then(|head| head.split_once("fn ")))
+        else {
+            continue;
+        };
+        methods.extend(words(name).into_iter().next().map(|name| (of.clone(), name)));
+    }
+    methods
 }
 
 /// The lines between fences of a text, of which only lines that start with `marker` count.

@@ -6,6 +6,15 @@ use std::fmt;
 use half::f16;
 
 /// The element type of a buffer.
+///
+/// ```
+/// use onetrip::DType;
+///
+/// let wide: Vec<_> = DType::ALL.into_iter().filter(|dtype| dtype.size() == 4).collect();
+/// assert_eq!(wide, [DType::F32, DType::I32, DType::U32]);
+/// assert!(DType::F16.is_float() && DType::I32.is_numeric() && !DType::Bool.is_numeric());
+/// assert_eq!(DType::F16.to_string(), "f16");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
     /// 32-bit IEEE 754 float.
@@ -135,6 +144,19 @@ pub(crate) mod sealed {
 }
 
 /// A Rust type that a buffer can hold: `f32`, [`half::f16`], `i32`, `u32`, `bool`, or a [`Newtype`] of one of them.
+///
+/// ```
+/// use onetrip::{DType, Device, Element, Float, GpuCommandBatch, Tensor};
+///
+/// /// The root of the mean of squares, for `f32` and `f16`.
+/// fn rms<'b, T: Float>(x: Tensor<'b, T>) -> Tensor<'b, T> {
+///     (x * x).mean(..).sqrt()
+/// }
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// assert!(rms(batch.upload(&[3.0_f32, 4.0])).shape().is_some());
+/// assert_eq!((u32::DTYPE, 7_u32.scalar().value()), (DType::U32, 7.0));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",

@@ -46,21 +46,21 @@ pub(crate) use {event, stage};
 /// The times of one run, if anybody asked for them. Clones write to the same page.
 #[derive(Clone, Default)]
 pub(crate) struct Timeline {
-    page: Option<Arc<Page>>,
+    log: Option<Arc<TimeLog>>,
     /// Steps of other plans of the run, which are counted first.
     steps: usize,
 }
 
-pub(crate) static OFF: Timeline = Timeline { page: None, steps: 0 };
+pub(crate) static OFF: Timeline = Timeline { log: None, steps: 0 };
 
-struct Page {
+struct TimeLog {
     since: Stopwatch,
-    parts: Mutex<Vec<Part>>,
+    parts: Mutex<Vec<TimedPart>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub what: What,
+pub(crate) struct TimedPart {
+    pub what: TimedWork,
     /// Since the timeline began.
     pub start: Duration,
     pub time: Duration,
@@ -68,7 +68,7 @@ pub(crate) struct Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "only a GPU tells"))]
-pub(crate) enum What {
+pub(crate) enum TimedWork {
     /// The host, for this stage.
     Host(&'static str),
     /// The host's cores, for this step of the run's plans.
@@ -80,49 +80,50 @@ pub(crate) enum What {
 impl Timeline {
     /// A timeline that begins now.
     pub fn begun() -> Self {
-        let page = Page { since: Stopwatch::started(), parts: Mutex::default() };
-        Self { page: Some(Arc::new(page)), steps: 0 }
+        let log = TimeLog { since: Stopwatch::started(), parts: Mutex::default() };
+        Self { log: Some(Arc::new(log)), steps: 0 }
     }
 
     /// For another plan of the same run, whose steps are counted from `steps`.
     pub fn after_steps(&self, steps: usize) -> Self {
-        Self { page: self.page.clone(), steps }
+        Self { log: self.log.clone(), steps }
     }
 
     /// True if anybody wants to know.
     pub fn is_kept(&self) -> bool {
-        self.page.is_some()
+        self.log.is_some()
     }
 
     /// The time since the beginning; zero where nobody wants to know.
     pub fn now(&self) -> Duration {
-        self.page.as_ref().map_or(Duration::ZERO, |page| page.since.total())
+        self.log.as_ref().map_or(Duration::ZERO, |log| log.since.total())
     }
 
     /// Times a part from now until the returned value is dropped. `None` if nobody listens.
-    pub fn part(&self, what: What) -> Option<PartTimer> {
-        let start = self.page.as_ref()?.since.total();
-        let what = if let What::Step(at) = what { What::Step(self.steps + at) } else { what };
+    pub fn part(&self, what: TimedWork) -> Option<PartTimer> {
+        let start = self.log.as_ref()?.since.total();
+        let what =
+            if let TimedWork::Step(at) = what { TimedWork::Step(self.steps + at) } else { what };
         Some(PartTimer { timeline: self.clone(), what, start })
     }
 
-    pub fn add(&self, part: Part) {
-        if let Some(page) = &self.page {
-            page.parts.lock().push(part);
+    pub fn add(&self, part: TimedPart) {
+        if let Some(log) = &self.log {
+            log.parts.lock().push(part);
         }
     }
 
     /// Forgets the recorded parts; parts still in progress are recorded when they end.
     pub fn forget(&self) {
-        if let Some(page) = &self.page {
-            page.parts.lock().clear();
+        if let Some(log) = &self.log {
+            log.parts.lock().clear();
         }
     }
 
     /// The parts so far, in the order in which they began.
-    pub fn parts(&self) -> Vec<Part> {
-        let Some(page) = &self.page else { return Vec::new() };
-        let mut parts = page.parts.lock().clone();
+    pub fn parts(&self) -> Vec<TimedPart> {
+        let Some(log) = &self.log else { return Vec::new() };
+        let mut parts = log.parts.lock().clone();
         parts.sort_by_key(|part| part.start);
         parts
     }
@@ -130,14 +131,14 @@ impl Timeline {
 
 pub(crate) struct PartTimer {
     timeline: Timeline,
-    what: What,
+    what: TimedWork,
     start: Duration,
 }
 
 impl Drop for PartTimer {
     fn drop(&mut self) {
         let time = self.timeline.now().saturating_sub(self.start);
-        self.timeline.add(Part { what: self.what, start: self.start, time });
+        self.timeline.add(TimedPart { what: self.what, start: self.start, time });
     }
 }
 
@@ -150,12 +151,12 @@ pub(crate) struct StageSpan {
 impl StageSpan {
     #[cfg(feature = "tracing")]
     pub fn new(timeline: &Timeline, name: &'static str, span: tracing::Span) -> Self {
-        Self { timing: timeline.part(What::Host(name)), span }
+        Self { timing: timeline.part(TimedWork::Host(name)), span }
     }
 
     #[cfg(not(feature = "tracing"))]
     pub fn new(timeline: &Timeline, name: &'static str) -> Self {
-        Self { timing: timeline.part(What::Host(name)) }
+        Self { timing: timeline.part(TimedWork::Host(name)) }
     }
 
     /// Does `work` as this stage.
@@ -200,8 +201,8 @@ mod tests {
         outer.of(|| stage!(timeline, "inner").of(|| std::hint::black_box(1)));
         let parts = timeline.parts();
         let names: Vec<_> = parts.iter().map(|part| part.what).collect();
-        assert_eq!(names, [What::Host("outer"), What::Host("inner")]);
-        let end = |part: &Part| part.start + part.time;
+        assert_eq!(names, [TimedWork::Host("outer"), TimedWork::Host("inner")]);
+        let end = |part: &TimedPart| part.start + part.time;
         assert!(end(&parts[0]) >= end(&parts[1]));
     }
 
@@ -215,6 +216,6 @@ mod tests {
             stage!(timeline, "second").of(|| {});
         });
         let names: Vec<_> = timeline.parts().iter().map(|part| part.what).collect();
-        assert_eq!(names, [What::Host("outer"), What::Host("second")]);
+        assert_eq!(names, [TimedWork::Host("outer"), TimedWork::Host("second")]);
     }
 }

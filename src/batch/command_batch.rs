@@ -172,6 +172,13 @@ impl GpuCommandBatch {
     }
 
     /// The recorded graph in Graphviz's language.
+    ///
+    /// ```
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// batch.upload(&[1.0_f32, -2.0]).relu();
+    /// assert!(batch.to_dot().starts_with("digraph"));
+    /// ```
     #[must_use]
     pub fn to_dot(&self) -> String {
         self.recorded().graph.to_dot()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::ids::{Unfilled, narrowed};
+use super::upload::wide_ids::{Unfilled, narrowed};
 use super::{BufferId, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
@@ -48,9 +48,9 @@ enum Data<'a> {
 }
 
 /// The owner of shared bytes.
-struct Owner(Arc<dyn AsRef<[u8]> + Send + Sync>);
+struct SharedOwner(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
-impl AsRef<[u8]> for Owner {
+impl AsRef<[u8]> for SharedOwner {
     fn as_ref(&self) -> &[u8] {
         (*self.0).as_ref()
     }
@@ -124,7 +124,7 @@ impl<'a> Input<'a> {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     pub fn shared(key: impl Into<ValueKey<'a>>, owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
-        let data = Data::Shared(Bytes::from_owner(Owner(owner)));
+        let data = Data::Shared(Bytes::from_owner(SharedOwner(owner)));
         Self { key: key.into(), dtype: None, shape: None, data }
     }
 

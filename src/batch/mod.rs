@@ -19,7 +19,6 @@ macro_rules! tuples {
 mod command_batch;
 
 mod upload;
-mod upload_data;
 
 mod resident;
 
@@ -32,7 +31,6 @@ mod program;
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod blocking;
-mod ids;
 mod input;
 mod last_run;
 mod profile;
@@ -53,7 +51,7 @@ pub use read::ReadView;
 pub use resident::Resident;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
-pub use upload_data::UploadData;
+pub use upload::UploadData;
 pub use values::{AnyId, BufferId, Operand, OptionalOperand, Tensor, Values};
 pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]

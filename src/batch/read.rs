@@ -99,9 +99,9 @@ pub(super) fn check_length<T>(
 
 /// The elements of a result, from [`GpuCommandBatch::read_view`] or [`Resident::read_view`](crate::Resident::read_view):
 /// a slice that holds on to the memory it lies in.
-pub struct ReadView<T>(Elements<T>);
+pub struct ReadView<T>(ViewElements<T>);
 
-enum Elements<T> {
+enum ViewElements<T> {
     /// Found to be a slice of `T` when the view was made.
     InPlace(HostOrGpuResult),
     Copied(Vec<T>),
@@ -112,8 +112,8 @@ impl<T: Element> ReadView<T> {
     pub(crate) fn of(result: HostOrGpuResult) -> Self {
         // Bytes must be looked at to be truth values: once is enough.
         let is_slice = T::DTYPE != DType::Bool && result.in_place::<T>().is_some();
-        let copied = |result: HostOrGpuResult| Elements::Copied(result.to_vec());
-        Self(if is_slice { Elements::InPlace(result) } else { copied(result) })
+        let copied = |result: HostOrGpuResult| ViewElements::Copied(result.to_vec());
+        Self(if is_slice { ViewElements::InPlace(result) } else { copied(result) })
     }
 }
 
@@ -122,8 +122,8 @@ impl<T: Element> Deref for ReadView<T> {
 
     fn deref(&self) -> &[T] {
         let in_place = match &self.0 {
-            Elements::Copied(values) => return values,
-            Elements::InPlace(result) => result.in_place(),
+            ViewElements::Copied(values) => return values,
+            ViewElements::InPlace(result) => result.in_place(),
         };
         in_place.unwrap_or_default()
     }

@@ -13,7 +13,7 @@ const ROW: usize = 256;
 
 /// The work of a probe on its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum ProbePiece {
     /// One cheap operation, which moves data and computes next to nothing.
     Copy,
     /// Cheap operations, 32 flops an element.
@@ -68,13 +68,13 @@ impl ProbeRecorder {
     }
 
     /// One piece over `elements`. Its result is kept on the device, except that of a download.
-    fn piece(&mut self, piece: Piece, elements: usize) -> Option<()> {
+    fn piece(&mut self, piece: ProbePiece, elements: usize) -> Option<()> {
         let y = match piece {
-            Piece::Copy => {
+            ProbePiece::Copy => {
                 let x = self.resident(elements);
                 self.unary(Elementwise::Relu, x, None)?
             }
-            Piece::Arithmetic => {
+            ProbePiece::Arithmetic => {
                 let mut x = self.resident(elements);
                 for at in 0..16 {
                     let number = 0.5 + f64::from(at) / 64.0;
@@ -83,7 +83,7 @@ impl ProbeRecorder {
                 }
                 x
             }
-            Piece::Transcendental => {
+            ProbePiece::Transcendental => {
                 let mut x = self.resident(elements);
                 use Elementwise::{Exp, Sin, Softplus, Tanh};
                 for op in [Sin, Exp, Tanh, Softplus] {
@@ -91,36 +91,36 @@ impl ProbeRecorder {
                 }
                 x
             }
-            Piece::Sum => {
+            ProbePiece::Sum => {
                 let x = self.resident(elements);
                 self.apply(
                     Op::Reduce { op: Reduction::Sum, axes: smallvec![0], keep: false },
                     &[x],
                 )?
             }
-            Piece::Softmax => {
+            ProbePiece::Softmax => {
                 let x = self.resident([elements / ROW, ROW]);
                 self.apply(Op::Row { op: Normalization::Softmax, axis: 1 }, &[x])?
             }
-            Piece::Product { m, n, k } => {
+            ProbePiece::Product { m, n, k } => {
                 let (x, w) = (self.resident([m, k]), self.resident([k, n]));
                 self.apply(Op::MatMul(Precision::Exact), &[x, w])?
             }
-            Piece::Upload => {
+            ProbePiece::Upload => {
                 let ty = Type { dtype: DType::F32, shape: elements.into() };
                 let x = self.push(Op::Upload(0), &[], ty);
                 let first = Move::Slice(smallvec![Range { start: 0, step: 1, count: 1 }]);
                 let y = self.apply(Op::Move { name: "slice", to: first }, &[x])?;
                 self.unary(Elementwise::Relu, y, None)?
             }
-            Piece::Download => {
+            ProbePiece::Download => {
                 let (x, to) = (self.resident(1), Move::Broadcast(elements.into()));
                 let y = self.apply(Op::Move { name: "broadcast_to", to }, &[x])?;
                 self.unary(Elementwise::Relu, y, None)?
             }
         };
         match piece {
-            Piece::Download => self.graph.downloads.push(y),
+            ProbePiece::Download => self.graph.downloads.push(y),
             _ => self.graph.keeps.push(y),
         }
         Some(())
@@ -128,7 +128,7 @@ impl ProbeRecorder {
 }
 
 /// `times` pieces over `elements` each, on residents in order: one a piece, or two for a product.
-pub(super) fn pieces(piece: Piece, elements: usize, times: usize) -> Option<Graph> {
+pub(super) fn pieces(piece: ProbePiece, elements: usize, times: usize) -> Option<Graph> {
     let mut recorder = ProbeRecorder::default();
     for _ in 0..times {
         recorder.piece(piece, elements)?;

@@ -61,7 +61,7 @@ pub(super) struct ProbeTiming {
 }
 
 #[derive(Default)]
-struct Runs {
+struct ProbeRuns {
     count: usize,
     /// Seconds of all runs.
     spent: f64,
@@ -69,7 +69,7 @@ struct Runs {
     samples: Vec<f64>,
 }
 
-impl Runs {
+impl ProbeRuns {
     /// Returns whether there should be more runs, on a side that takes `settling` seconds to settle.
     fn are_too_few(&self, settling: f64) -> bool {
         let samples = match self.samples.len() {
@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
         let settling = if self.side() == Backend::Cpu { SETTLING_CPU } else { SETTLING };
         // The first run allocates.
         let first_run = probe.run().await?;
-        let mut runs = Runs::default();
+        let mut runs = ProbeRuns::default();
         while runs.are_too_few(settling) {
             self.go_on()?;
             let others = self.pace.others();

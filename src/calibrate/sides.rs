@@ -1,6 +1,6 @@
 //! The figures of one side, from the times of probes.
 
-use super::graphs::{self, Piece};
+use super::graphs::{self, ProbePiece};
 use super::probe::{Bench, REPEATS};
 use super::probe_groups::{Deadline, ProbeGroups};
 use crate::base::clock::Stopwatch;
@@ -83,36 +83,36 @@ pub(super) async fn measure(
 }
 
 /// The place of a curve in a profile.
-type At = fn(&mut SideProfile) -> &mut Curve;
+type CurveAt = fn(&mut SideProfile) -> &mut Curve;
 
 /// Groups of square products, and of those with few rows.
-const PRODUCTS: [(&str, At); 2] =
+const PRODUCTS: [(&str, CurveAt); 2] =
     [("products", |side| &mut side.product), ("thin products", |side| &mut side.thin_product)];
 
 /// Groups of transfers between host and device.
-const TRANSFERS: [(&str, Piece, At); 2] = [
-    ("uploads", Piece::Upload, |side| &mut side.upload),
-    ("downloads", Piece::Download, |side| &mut side.download),
+const TRANSFERS: [(&str, ProbePiece, CurveAt); 2] = [
+    ("uploads", ProbePiece::Upload, |side| &mut side.upload),
+    ("downloads", ProbePiece::Download, |side| &mut side.download),
 ];
 
 /// Groups of probes that grow with their elements.
-const GROUPS: [(&str, Piece, At); 5] = [
-    ("memory", Piece::Copy, |side| &mut side.memory),
-    ("arithmetic", Piece::Arithmetic, |side| &mut side.arithmetic),
-    ("transcendental functions", Piece::Transcendental, |side| &mut side.transcendental),
-    ("reductions", Piece::Sum, |side| &mut side.reduce),
-    ("rows", Piece::Softmax, |side| &mut side.row),
+const GROUPS: [(&str, ProbePiece, CurveAt); 5] = [
+    ("memory", ProbePiece::Copy, |side| &mut side.memory),
+    ("arithmetic", ProbePiece::Arithmetic, |side| &mut side.arithmetic),
+    ("transcendental functions", ProbePiece::Transcendental, |side| &mut side.transcendental),
+    ("reductions", ProbePiece::Sum, |side| &mut side.reduce),
+    ("rows", ProbePiece::Softmax, |side| &mut side.row),
 ];
 
 /// Square products, or products with `rows` rows. A GPU has few, since its tiles are measured by themselves.
-fn products(side: Backend, rows: Option<usize>) -> Vec<(Piece, usize)> {
+fn products(side: Backend, rows: Option<usize>) -> Vec<(ProbePiece, usize)> {
     let sides: &[usize] = match (side, rows) {
         (Backend::Cpu, None) => &[16, 32, 64, 128, 256, 512, 1024, 2048],
         (Backend::Cpu, Some(_)) => &[64, 256, 512, 1024, 2048],
         (Backend::Gpu, None) => &[16, 128, 512, 2048],
         (Backend::Gpu, Some(_)) => &[64, 512, 2048],
     };
-    let product = |&n: &usize| (Piece::Product { m: rows.unwrap_or(n), n, k: n }, 0);
+    let product = |&n: &usize| (ProbePiece::Product { m: rows.unwrap_or(n), n, k: n }, 0);
     sides.iter().map(product).collect()
 }
 
@@ -122,7 +122,7 @@ async fn latency(bench: &Bench<'_>) -> Result<(f64, f64)> {
     let mut times = [0.0; 2];
     for (time, count) in times.iter_mut().zip([1, MANY]) {
         let graph = match bench.side() {
-            Backend::Cpu => graphs::pieces(Piece::Copy, 4, count),
+            Backend::Cpu => graphs::pieces(ProbePiece::Copy, 4, count),
             Backend::Gpu => graphs::chain(count),
         };
         // Once for a card to wake up: compilers had the time before.
@@ -140,15 +140,15 @@ async fn fit(
     bench: &Bench<'_>,
     side: &mut SideProfile,
     groups: &mut ProbeGroups<'_>,
-    (what, curve): (&'static str, At),
-    pieces: &[(Piece, usize)],
+    (what, curve): (&'static str, CurveAt),
+    pieces: &[(ProbePiece, usize)],
 ) -> Result<()> {
     let deadline = groups.next(bench.side(), what, 1.0);
     let mut points = Vec::new();
     let (mut seconds, mut before) = (0.0, 1.0);
     for &(piece, elements) in pieces {
         let amount = match piece {
-            Piece::Product { m, n, k } => (m * n * k) as f64,
+            ProbePiece::Product { m, n, k } => (m * n * k) as f64,
             _ => elements as f64,
         };
         // The first probe always runs: a typical figure beside measured ones would mislead.
@@ -169,9 +169,9 @@ async fn fit(
         };
         // The unit of the curve, the seconds that the kernel of a transfer takes, and the least share of the run.
         let (size, kernel, least) = match piece {
-            Piece::Upload => (timing.moved, side.memory.seconds(0.0), 0.05),
-            Piece::Download => (timing.moved, side.memory.seconds(timing.moved), 0.05),
-            Piece::Copy => (timing.bytes, 0.0, 0.02),
+            ProbePiece::Upload => (timing.moved, side.memory.seconds(0.0), 0.05),
+            ProbePiece::Download => (timing.moved, side.memory.seconds(timing.moved), 0.05),
+            ProbePiece::Copy => (timing.bytes, 0.0, 0.02),
             _ => (timing.flops, 0.0, 0.02),
         };
         seconds = (timing.seconds - side.round_trip) / times as f64 - side.dispatch - kernel;

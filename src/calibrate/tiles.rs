@@ -1,12 +1,12 @@
 //! The scalar kernels of matrix products on a GPU: how fast each is, and on how many cores.
 
-use super::graphs::{self, Piece};
+use super::graphs::{self, ProbePiece};
 use super::probe::Bench;
 use super::probe_groups::Deadline;
 use super::sides::rounded;
 use crate::cost::{DeviceProfile, TileKind, TileRate};
 use crate::error::Result;
-use crate::plan::{Form, KnownTile, MatMulForm, Plan, ProductSchedule, known_tiles, plan};
+use crate::plan::{Form, KnownTile, Plan, ProductForm, ProductSchedule, known_tiles, plan};
 
 const MOST_CORES: u32 = 1024;
 /// Elements of k in the probes, at most.
@@ -55,10 +55,10 @@ impl<'a> Gauge<'a> {
 
     /// A product of `rows × columns` tiles, in one part.
     fn plan(&self, tile: &KnownTile, rows: usize, columns: usize, k: usize) -> Option<Plan> {
-        let piece = Piece::Product { m: tile.bm * rows, n: tile.bn * columns, k };
+        let piece = ProbePiece::Product { m: tile.bm * rows, n: tile.bn * columns, k };
         let mut plan = plan(&graphs::pieces(piece, 0, 1)?, self.bench.target).ok()?;
         for step in &mut plan.steps {
-            if let Form::MatMul(MatMulForm { schedule, .. }) = &mut step.form {
+            if let Form::Product(ProductForm { schedule, .. }) = &mut step.form {
                 *schedule = ProductSchedule { layout: tile.layout, parts: 1 };
                 step.scratch = None;
             }

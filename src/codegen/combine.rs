@@ -104,7 +104,7 @@ fn greatest(ty: Ty) -> &'static str {
 }
 
 fn number(ty: Ty, identity: &str, merge: &str) -> String {
-    fill(shader!("combine_number.wgsl"), &holes! { ty: type_name(ty), identity, merge })
+    fill(shader!("fold/combine_number.wgsl"), &holes! { ty: type_name(ty), identity, merge })
 }
 
 /// Values are compared as integers in the same order, in which −0 is 0 and NaN past all others.
@@ -122,11 +122,11 @@ fn position(ty: Ty, directed: &str) -> String {
     };
     // No float has the key 0.
     let later = if ty == Ty::F32 { "k > a.key" } else { "k > a.key || a.position == 4294967295u" };
-    fill(shader!("combine_position.wgsl"), &holes! { ty: type_name(ty), key, later })
+    fill(shader!("fold/combine_position.wgsl"), &holes! { ty: type_name(ty), key, later })
 }
 
 const LOG_SUM_EXP: &str = concat!(
-    shader!("log_sum_exp.wgsl"),
+    shader!("fold/log_sum_exp.wgsl"),
     "
 fn accept(a: State, x: f32, i: u32) -> State {
     return merge(a, State(x, 1f));

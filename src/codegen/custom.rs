@@ -1,12 +1,15 @@
 //! Kernels of the user's own: the result is filled with zeros, then the kernel runs as it was written.
 
 use super::kernel::template::{holes, shader};
-use super::kernel::{Kernel, THREADS};
+use super::kernel::{KernelBuilder, THREADS};
 use super::{Binding, BufferRef, CustomModule, Dispatch};
 use crate::expr::wgsl::type_name;
 use crate::plan::{CustomForm, OperandSource};
 
-pub(super) fn lower<'a>(form: &CustomForm, kernel: impl Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(
+    form: &CustomForm,
+    kernel: impl Fn() -> KernelBuilder<'a>,
+) -> Vec<Dispatch> {
     let mut dispatches = vec![zeros(kernel())];
     if form.runs {
         dispatches.push(kernel_of(form, &kernel()));
@@ -14,7 +17,7 @@ pub(super) fn lower<'a>(form: &CustomForm, kernel: impl Fn() -> Kernel<'a>) -> V
     dispatches
 }
 
-fn zeros(mut kernel: Kernel<'_>) -> Dispatch {
+fn zeros(mut kernel: KernelBuilder<'_>) -> Dispatch {
     kernel.bind_outputs(|_| false);
     let output = &kernel.step.outputs[0];
     let elements = output.view.shape().elements();
@@ -23,7 +26,7 @@ fn zeros(mut kernel: Kernel<'_>) -> Dispatch {
     kernel.dispatch(shader!("zeros.wgsl"), &holes, " (zeros)", elements.div_ceil(THREADS))
 }
 
-fn kernel_of(form: &CustomForm, kernel: &Kernel<'_>) -> Dispatch {
+fn kernel_of(form: &CustomForm, kernel: &KernelBuilder<'_>) -> Dispatch {
     let step = kernel.step;
     let inputs = form.inputs.iter().map(|&input| step.operands[usize::from(input)].source);
     let inputs = inputs.filter_map(OperandSource::value).map(|value| (value, false));

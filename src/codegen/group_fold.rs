@@ -49,16 +49,16 @@ impl GroupFold {
             merge_memory: merge(&format!("{name}_parts[thread]"), "other"),
         };
         let Some(subgroups) = self.subgroups else {
-            return fill(shader!("all_memory.wgsl"), &holes);
+            return fill(shader!("fold/all_memory.wgsl"), &holes);
         };
         let (mut array, mut across) = (String::new(), String::new());
         if self.width > subgroups.least as usize {
             let parts = THREADS / subgroups.least as usize;
             array = format!("var<workgroup> {name}_parts: array<{ty}, {parts}>;\n\n");
-            across = fill(shader!("all_across.wgsl"), &holes);
+            across = fill(shader!("fold/all_across.wgsl"), &holes);
         }
         holes.extend(holes! { across });
-        array + &fill(shader!("all_subgroup.wgsl"), &holes)
+        array + &fill(shader!("fold/all_subgroup.wgsl"), &holes)
     }
 
     /// A call of the function `around`, given the text of the thread's place among those that fold.
@@ -72,9 +72,9 @@ impl GroupFold {
     pub fn around(self) -> String {
         let mut holes = holes! { width: self.width, stride: self.stride };
         let Some(subgroups) = self.subgroups else {
-            return fill(shader!("around_memory.wgsl"), &holes);
+            return fill(shader!("fold/around_memory.wgsl"), &holes);
         };
-        let subgroup = shader!("around_subgroup.wgsl");
+        let subgroup = shader!("fold/around_subgroup.wgsl");
         if self.width <= subgroups.least as usize {
             let last = "thread % size / segment * segment + segment - 1u";
             let all = format!("return Around(before, subgroupShuffle(upto, {last}));");
@@ -83,7 +83,7 @@ impl GroupFold {
         }
         let parts = THREADS / subgroups.least as usize;
         let array = format!("var<workgroup> around_parts: array<State, {parts}>;\n\n");
-        let across = fill(shader!("around_across.wgsl"), &holes);
+        let across = fill(shader!("fold/around_across.wgsl"), &holes);
         holes.extend(holes! { all: across });
         array + &fill(subgroup, &holes)
     }

@@ -17,7 +17,7 @@ mod sort;
 mod tests;
 
 pub(crate) use self::dispatch::{Binding, BufferRef, CustomModule, Dispatch};
-use self::kernel::Kernel;
+use self::kernel::KernelBuilder;
 use crate::cost::Limits;
 use crate::plan::{Form, Plan, Step};
 
@@ -29,14 +29,14 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
     if step.is_empty() {
         return Vec::new();
     }
-    let kernel = || Kernel::new(plan, step, limits);
+    let kernel = || KernelBuilder::new(plan, step, limits);
     match &step.form {
         Form::Map(form) => vec![map::lower(plan, step, limits, form)],
         Form::Reduce(form) => reduce::lower(form, &kernel),
         Form::Row(form) => row::lower(form, &kernel),
         Form::Scan(form) => scan::lower(form, &kernel),
         Form::Sort(form) => sort::lower(form, &kernel),
-        Form::MatMul(form) => product::lower(form, &kernel),
+        Form::Product(form) => product::lower(form, &kernel),
         Form::Attention(form) => attention::lower(form, &kernel),
         Form::Custom(form) => custom::lower(form, kernel),
     }

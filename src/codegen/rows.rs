@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::group_fold::GroupFold;
-use super::kernel::{Kernel, KernelFunction, OuterMaps, THREADS, passed};
+use super::kernel::{KernelBuilder, KernelFunction, OuterMaps, THREADS, passed};
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::{Holes, holes, indent};
@@ -19,7 +19,7 @@ const EDGED: usize = 256;
 
 /// The space `outer ++ [len]` with the dimensions of its rows collapsed. Maps are those of the outputs, then those
 /// of the operands.
-pub(super) struct Rows {
+pub(super) struct CollapsedRows {
     maps: OuterMaps,
     pub len: usize,
     pub units: RowUnits,
@@ -29,8 +29,8 @@ pub(super) struct Rows {
     wide: Vec<usize>,
 }
 
-impl Rows {
-    pub fn new(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+impl CollapsedRows {
+    pub fn new(kernel: &KernelBuilder<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
         let maps = OuterMaps::new(kernel, outer, &[prologue]);
         let step = kernel.step;
         let outputs = step.outputs.iter().map(|output| &output.view);
@@ -54,14 +54,24 @@ impl Rows {
     }
 
     /// As [`new`](Self::new), with units of one element.
-    pub fn one_by_one(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+    pub fn one_by_one(
+        kernel: &KernelBuilder<'_>,
+        outer: &[usize],
+        len: usize,
+        prologue: Ref,
+    ) -> Self {
         let rows = Self::new(kernel, outer, len, prologue);
         let units = if rows.is_across() { RowUnits::Across } else { RowUnits::One };
         Self { units, ..rows }
     }
 
     /// As [`new`](Self::new), with edges where that makes fours of a long row.
-    pub fn with_edges(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+    pub fn with_edges(
+        kernel: &KernelBuilder<'_>,
+        outer: &[usize],
+        len: usize,
+        prologue: Ref,
+    ) -> Self {
         let mut rows = Self::new(kernel, outer, len, prologue);
         if rows.units == RowUnits::One && len >= EDGED && rows.in_step(kernel) {
             let in_step = |&o: &usize| rows.is_in_step(kernel, o);
@@ -116,7 +126,7 @@ impl Rows {
     }
 
     /// True if all that varies along rows can be read and written in fours.
-    fn in_fours(&self, kernel: &Kernel<'_>) -> bool {
+    fn in_fours(&self, kernel: &KernelBuilder<'_>) -> bool {
         let step = kernel.step;
         let wide = |map: usize, view| {
             lanes::is_wide(view, self.lane_strides[map], &self.maps.axes.strides[map])
@@ -133,7 +143,7 @@ impl Rows {
     }
 
     /// True if all outputs and some operand begin each row at the same place in a vector.
-    fn in_step(&self, kernel: &Kernel<'_>) -> bool {
+    fn in_step(&self, kernel: &KernelBuilder<'_>) -> bool {
         let mut outputs = kernel.step.outputs.iter().enumerate();
         outputs.all(|(map, output)| self.goes_along(map) && kernel.can_round_up(output.value, 4))
             && self.lane_strides.iter().all(|stride| [0, 1].contains(stride))
@@ -141,7 +151,7 @@ impl Rows {
     }
 
     /// True if `operand` can be read in fours that begin where those of the first output do.
-    fn is_in_step(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
+    fn is_in_step(&self, kernel: &KernelBuilder<'_>, operand: usize) -> bool {
         let by_itself = |o: usize| match kernel.step.operands[o].source {
             OperandSource::Value(value) => {
                 kernel.can_round_up(value, 4) && self.goes_along(self.map_of(o))
@@ -171,14 +181,14 @@ impl Rows {
 
     /// Binds the memory that a phase reads and writes; the name of the scratch memory, if it is bound. A phase that
     /// combines reads all operands `again`, or none.
-    pub fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase, again: bool) -> String {
-        if phase == Phase::Partial {
+    pub fn bind(&self, kernel: &mut KernelBuilder<'_>, phase: DispatchRole, again: bool) -> String {
+        if phase == DispatchRole::Partial {
             let scratch = kernel.bind_scratch(true);
             self.bind_prologue(kernel);
             return scratch;
         }
         self.bind_outputs(kernel);
-        let combines = phase == Phase::Combine;
+        let combines = phase == DispatchRole::Combine;
         let scratch = if combines { kernel.bind_scratch(false) } else { String::new() };
         if again || !combines {
             self.bind_operands(kernel);
@@ -187,23 +197,23 @@ impl Rows {
     }
 
     /// Binds the operands of the prologue.
-    pub fn bind_prologue(&self, kernel: &mut Kernel<'_>) {
+    pub fn bind_prologue(&self, kernel: &mut KernelBuilder<'_>) {
         let operands = kernel.operands_of(&[self.prologue]);
         kernel.bind_operands(&operands, |o| self.is_wide(o));
     }
 
     /// Binds the outputs.
-    pub fn bind_outputs(&self, kernel: &mut Kernel<'_>) {
+    pub fn bind_outputs(&self, kernel: &mut KernelBuilder<'_>) {
         kernel.bind_outputs(|_| self.lanes() == 4);
     }
 
     /// Binds the operands of the prologue and of the outputs.
-    pub fn bind_operands(&self, kernel: &mut Kernel<'_>) {
+    pub fn bind_operands(&self, kernel: &mut KernelBuilder<'_>) {
         kernel.bind_operands(&self.maps.operands, |o| self.is_wide(o));
     }
 
     /// Statements that find where `row` begins in every map, and the names of these places.
-    pub fn bases(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
+    pub fn bases(&self, kernel: &mut KernelBuilder<'_>) -> (String, Vec<String>) {
         self.maps.bases(kernel, "o", "row")
     }
 
@@ -218,7 +228,7 @@ impl Rows {
 
     /// Statements that find how many `units` a row has, and none for a thread without a row; with edges, where the
     /// `head` before its units ends, how many `edges` there are, and where the thread's `edge` lies from there on.
-    pub fn units(&self, kernel: &mut Kernel<'_>) -> String {
+    pub fn units(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let len = if self.has_edges() { self.len } else { self.len / self.lanes() };
         let (len, count) = (kernel.size(len), kernel.size(self.count()));
         if self.has_edges() {
@@ -239,7 +249,7 @@ impl Rows {
 
     /// The prologue's function and, where there are edges, the function `element_edge`, which returns the one at `j`;
     /// and statements that return unit `j` of a row.
-    pub fn element(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> (String, String) {
+    pub fn element(&self, kernel: &mut KernelBuilder<'_>, bases: &[String]) -> (String, String) {
         let prologue = kernel.function("prologue", &[self.prologue], None);
         let unit = self.read(kernel, bases, &prologue, self.lanes());
         if !self.has_edges() {
@@ -254,7 +264,7 @@ impl Rows {
     /// Statements that return unit `j` of `lanes` elements.
     fn read(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         bases: &[String],
         prologue: &KernelFunction,
         lanes: usize,
@@ -271,7 +281,12 @@ impl Rows {
 
     /// The function that makes the outputs of the form's result, of type `ty`, and the function `write`, which stores
     /// them for unit `j` of a row. Where there are edges, `write_edge` stores the one at `j`.
-    pub fn write(&self, kernel: &mut Kernel<'_>, bases: &[String], ty: Ty) -> (String, String) {
+    pub fn write(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        bases: &[String],
+        ty: Ty,
+    ) -> (String, String) {
         let function = kernel.function("compute_results", &kernel.output_roots(), Some(ty));
         let mut text = self.store(kernel, bases, &function, (ty, self.lanes()));
         if self.has_edges() {
@@ -283,7 +298,7 @@ impl Rows {
     /// The function that stores the results of a unit of so many elements of the type.
     fn store(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         bases: &[String],
         function: &KernelFunction,
         (ty, lanes): (Ty, usize),
@@ -317,7 +332,7 @@ impl Rows {
     /// The operands in `wanted` of unit `j`, loaded.
     fn loads(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         bases: &[String],
         wanted: &[usize],
         lanes: usize,
@@ -335,7 +350,7 @@ impl Rows {
     /// The index of the first element of unit `j` of `lanes` elements.
     pub fn at(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         bases: &[String],
         map: usize,
         lanes: usize,
@@ -347,7 +362,7 @@ impl Rows {
 
 /// The work of a dispatch over rows that may be cut into parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum DispatchRole {
     /// Everything, for rows in one part.
     Whole,
     /// The partial results of each part of a row, to the scratch memory.
@@ -356,7 +371,7 @@ pub(super) enum Phase {
     Combine,
 }
 
-impl Phase {
+impl DispatchRole {
     /// The phases of rows in so many parts, in their order.
     pub fn of(parts: usize) -> &'static [Self] {
         if parts > 1 { &[Self::Partial, Self::Combine] } else { &[Self::Whole] }

@@ -3,8 +3,8 @@
 use super::Dispatch;
 use super::combine::CombineState;
 use super::kernel::template::{holes, shader};
-use super::kernel::{Kernel, THREADS, passed};
-use super::rows::{Phase, Rows};
+use super::kernel::{KernelBuilder, THREADS, passed};
+use super::rows::{CollapsedRows, DispatchRole};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
 use crate::expr::wgsl::type_name;
@@ -14,13 +14,13 @@ use crate::plan::ScanForm;
 const FOUR: usize = 4;
 
 /// Lowers a scan; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(form: &ScanForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
-    let scan = Scan::new(form, &kernel());
-    Phase::of(scan.parts).iter().map(|&phase| scan.dispatch(kernel(), phase)).collect()
+pub(super) fn lower<'a>(form: &ScanForm, kernel: &dyn Fn() -> KernelBuilder<'a>) -> Vec<Dispatch> {
+    let scan = ScanKernel::new(form, &kernel());
+    DispatchRole::of(scan.parts).iter().map(|&phase| scan.dispatch(kernel(), phase)).collect()
 }
 
-struct Scan {
-    rows: Rows,
+struct ScanKernel {
+    rows: CollapsedRows,
     parts: usize,
     state: CombineState,
     /// The expression that is combined.
@@ -29,10 +29,10 @@ struct Scan {
     width: usize,
 }
 
-impl Scan {
-    fn new(form: &ScanForm, kernel: &Kernel<'_>) -> Self {
+impl ScanKernel {
+    fn new(form: &ScanForm, kernel: &KernelBuilder<'_>) -> Self {
         let ScanForm { combine, outer, len, prologue, parts } = form;
-        let rows = Rows::new(kernel, outer, *len, *prologue);
+        let rows = CollapsedRows::new(kernel, outer, *len, *prologue);
         let width = if rows.is_across() {
             rows.width_across()
         } else {
@@ -42,7 +42,7 @@ impl Scan {
         Self { rows, parts: *parts, state: CombineState::new(*combine, ty), ty, width }
     }
 
-    fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
+    fn dispatch(&self, mut kernel: KernelBuilder<'_>, phase: DispatchRole) -> Dispatch {
         let rows = &self.rows;
         let scratch = rows.bind(&mut kernel, phase, true);
         self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
@@ -50,28 +50,28 @@ impl Scan {
         let (parameters, arguments) = passed(&names);
         let (prologue, element) = rows.element(&mut kernel, &names);
         let (results, write) = match phase {
-            Phase::Partial => Default::default(),
-            Phase::Whole | Phase::Combine => rows.write(&mut kernel, &names, self.ty),
+            DispatchRole::Partial => Default::default(),
+            DispatchRole::Whole | DispatchRole::Combine => rows.write(&mut kernel, &names, self.ty),
         };
         let fours = rows.len.div_ceil(FOUR);
         let chunk = fours.div_ceil(self.parts).next_multiple_of(self.width);
         let parts = kernel.size(self.parts);
         // The parts that were read last come first: caches may still hold them.
         let part = match phase {
-            Phase::Combine => format!("{parts} - 1u - id % {parts}"),
-            Phase::Whole | Phase::Partial => format!("id % {parts}"),
+            DispatchRole::Combine => format!("{parts} - 1u - id % {parts}"),
+            DispatchRole::Whole | DispatchRole::Partial => format!("id % {parts}"),
         };
         let (group_fold, mut holes) = rows.threads(self.width, kernel.limits.subgroups);
         let (width, all) = (self.width, group_fold.around_of("carry", "lane"));
         // A phase that combines starts with the parts before its own; one of parts leaves the combination of its part.
         let (mut carry, mut finish) = (String::new(), String::new());
-        if phase == Phase::Combine {
+        if phase == DispatchRole::Combine {
             let other = self.state.unpack(&[format!("{scratch}[row * {parts} + other]")]);
             carry = format!(
                 "for (var other = lane; other < part; other += {width}u) {{\n    \
                  carry = merge(carry, {other});\n}}\ncarry = {all}.all;\n"
             );
-        } else if phase == Phase::Partial {
+        } else if phase == DispatchRole::Partial {
             let word = self.state.pack("whole").concat();
             finish = format!(
                 "let whole = {all}.all;\nif lane == 0u && fours > 0u {{\n    \
@@ -88,12 +88,12 @@ impl Scan {
             round: self.round(&mut kernel, phase, group_fold, &arguments), finish, part, parts,
         });
         let groups = rows.count().div_ceil(THREADS / self.width).saturating_mul(self.parts);
-        let label = if phase == Phase::Partial { " (parts)" } else { "" };
+        let label = if phase == DispatchRole::Partial { " (parts)" } else { "" };
         kernel.dispatch(shader!("scan.wgsl"), &holes, label, groups)
     }
 
     /// Statements that return four elements.
-    fn four(&self, kernel: &mut Kernel<'_>, arguments: &str) -> String {
+    fn four(&self, kernel: &mut KernelBuilder<'_>, arguments: &str) -> String {
         let ty = type_name(self.ty);
         if self.rows.lanes() == FOUR {
             let last = kernel.size(self.rows.len / FOUR - 1);
@@ -117,12 +117,12 @@ impl Scan {
     /// Statements of a round, after the elements of a thread are combined to `d`.
     fn round(
         &self,
-        kernel: &mut Kernel<'_>,
-        phase: Phase,
+        kernel: &mut KernelBuilder<'_>,
+        phase: DispatchRole,
         group_fold: GroupFold,
         arguments: &str,
     ) -> String {
-        if phase == Phase::Partial {
+        if phase == DispatchRole::Partial {
             return "carry = merge(carry, d);\n".to_string();
         }
         let around = group_fold.around_of("d", "lane");

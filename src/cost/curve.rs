@@ -5,6 +5,16 @@
 /// Between points the rate is interpolated, both axes in logarithms. Beyond the last point it stays as it is. Work
 /// smaller than the first point takes as long as that point, since a fixed cost dominates there. Without points nothing
 /// takes any time.
+///
+/// ```
+/// use onetrip::Curve;
+///
+/// let bytes = Curve::new([(1e3, 1e9), (1e6, 4e9)]); // 1 KB at 1 GB/s, 1 MB at 4 GB/s
+/// assert_eq!((bytes.points().len(), bytes.last()), (2, 4e9));
+/// assert!((bytes.rate(31_622.8) - 2e9).abs() < 1e5); // half way, in logarithms
+/// assert!((bytes.seconds(8e6) - 2e-3).abs() < 1e-9);
+/// assert_eq!(Curve::flat(1e9).rate(5.0), 1e9);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Curve(Vec<(f64, f64)>);

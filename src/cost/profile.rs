@@ -16,6 +16,18 @@ pub(crate) const REFERENCE_DISPATCH: f64 = 4e-6;
 /// It is measured by [`Device::calibrate`](crate::Device::calibrate), kept on disk, shown by
 /// [`Device::profile`](crate::Device::profile), and may be given by hand with
 /// [`DeviceBuilder::with_profile`](crate::DeviceBuilder::with_profile). Before it is measured, typical figures stand in.
+///
+/// ```
+/// use onetrip::{Backend, Curve, Device, DeviceProfile};
+///
+/// let mut profile = DeviceProfile::typical(8);
+/// profile.gpu.upload = Curve::flat(25e9); // bytes a second
+/// assert_eq!(profile.side(Backend::Cpu).threads, 8);
+/// assert!(profile.learned.is_empty());
+/// let device = Device::builder().with_profile(profile).cpu()?;
+/// assert_eq!(device.profile().gpu.upload.last(), 25e9);
+/// # Ok::<_, onetrip::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

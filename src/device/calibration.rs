@@ -24,6 +24,16 @@ impl Device {
     /// A device that chooses between its sides measures itself in the background after its first run, unless the figures
     /// were on disk already. Its probes then wait for pauses between runs, but never for long.
     ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// let device = onetrip::Device::auto().await?;
+    /// let profile = device.calibrate().await?;
+    /// println!("{} GB/s in kernels of the GPU", profile.gpu.memory.last() / 1e9);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`DeviceError`] if the device fails.
     pub fn calibrate(&self) -> BoxFuture<'_, Result<DeviceProfile>> {
@@ -31,6 +41,15 @@ impl Device {
     }
 
     /// As [`calibrate`](Self::calibrate). Calls `progress` before each step.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// let device = onetrip::Device::auto().await?;
+    /// device.calibrate_with(|step| eprintln!("{step:?}")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`calibrate`](Self::calibrate); [`RunError::Panicked`] if `progress` does, and then nothing has changed.

@@ -35,6 +35,12 @@ impl Device {
     }
 
     /// Frees all unused memory. Memory unused for 20 to 40 seconds is freed without this call.
+    ///
+    /// ```
+    /// let device = onetrip::Device::cpu();
+    /// device.trim();
+    /// assert_eq!(device.pool_stats().host.idle_bytes, 0);
+    /// ```
     pub fn trim(&self) {
         if let Some(gpu) = self.opened() {
             gpu.trim();

@@ -106,6 +106,12 @@ impl Device {
     }
 
     /// The description of the device.
+    ///
+    /// ```
+    /// let device = onetrip::Device::cpu();
+    /// assert_eq!(device.info().name, "cpu");
+    /// println!("{} threads", device.info().threads);
+    /// ```
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info

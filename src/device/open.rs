@@ -35,6 +35,15 @@ impl Device {
     /// A GPU for everything: the best there is, a software adapter only if there is no hardware.
     /// `ONETRIP_ADAPTER` picks the one whose name contains it, ignoring case, or whose PCI bus ID it is.
     ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// let device = onetrip::Device::gpu().await?;
+    /// println!("{}, {}", device.info().name, device.info().driver);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`NoAdapter`](crate::DeviceError::NoAdapter) if there is none, with those that were found;
     /// [`Open`](crate::DeviceError::Open) if the adapter gives no device;

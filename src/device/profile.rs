@@ -8,6 +8,12 @@ use crate::cost::DeviceProfile;
 
 impl Device {
     /// Forgets the trials of all graphs, here and on disk.
+    ///
+    /// ```
+    /// let device = onetrip::Device::cpu();
+    /// device.forget_learned();
+    /// assert!(device.profile().learned.is_empty());
+    /// ```
     pub fn forget_learned(&self) {
         self.0.profiles.forget_learned();
     }

@@ -43,7 +43,7 @@ impl Device {
         }
     }
 
-    /// Reports `error` to the listeners if it is a loss, and returns it. Transfers, which are not repeated, call it.
+    /// Reports `error` to the listeners if it is a loss, and returns it. Transfers of residents call it: some are not repeated, and so never reach [`recover`](Self::recover).
     pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
         if let (Some(gpu), DeviceError::Lost { .. }) = (self.device_gpu(), &error) {
             gpu.report();

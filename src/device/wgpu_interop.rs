@@ -20,6 +20,22 @@ impl Device {
     /// own handler sends the caller's errors to `tracing`. These errors fail no run. To receive them, open an error scope
     /// or set your own handler again; onetrip does not need its handler.
     ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use onetrip::{Device, wgpu};
+    ///
+    /// let instance = wgpu::Instance::default();
+    /// let adapter = instance.request_adapter(&wgpu::RequestAdapterOptions::default()).await?;
+    /// let (device, queue) = adapter.request_device(&wgpu::DeviceDescriptor::default()).await?;
+    /// let mine = device.clone();
+    /// let shared = Device::from_wgpu(&adapter, device, queue)?;
+    /// // Or with options: `Device::builder().memory_budget(1 << 30).wgpu(&adapter, device, queue)?`.
+    /// assert_eq!(shared.wgpu_device(), Some(mine));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`DeviceError::Lacks`](crate::DeviceError::Lacks) if its limits are below those that WebGPU promises.
     pub fn from_wgpu(

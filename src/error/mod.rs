@@ -26,6 +26,22 @@ pub use run::{Fault, FaultKind, RunError};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Anything that a call can report. `Debug` prints the message too, so that `main` may return it.
+///
+/// ```
+/// use onetrip::{DeviceError, Error, RunError};
+///
+/// /// The status with which a service answers.
+/// fn status(error: &Error) -> u16 {
+///     match error {
+///         Error::Fault(_) | Error::Data(_) => 400, // data of the caller, such as an index out of range
+///         Error::Run(RunError::Deadline { .. }) => 504,
+///         Error::Device(DeviceError::Lost { .. }) => 503,
+///         _ => 500,
+///     }
+/// }
+///
+/// assert_eq!(status(&RunError::Cancelled.into()), 500);
+/// ```
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -8,6 +8,18 @@ use super::mistake::MistakeKind;
 use crate::base::place::Place;
 
 /// Every mistake in a recorded graph, in the order in which they were made.
+///
+/// ```
+/// use onetrip::{Device, Error, GpuCommandBatch};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.upload(&[1.0_f32, 2.0]);
+/// let _ = x + batch.upload(&[1.0_f32, 2.0, 3.0]);
+/// let Err(Error::Record(mistakes)) = batch.check_recorded() else { panic!("the shapes differ") };
+/// let [mistake] = mistakes.list() else { panic!("one mistake") };
+/// assert_eq!(mistake.op, "add");
+/// println!("{}, line {}", mistake.place.file(), mistake.place.line());
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mistakes(pub(crate) Vec<Mistake>);
 

@@ -1,6 +1,6 @@
 //! The operations: each a method of batches, a method of tensors and a row of the registry, from one row of a table.
 //!
-//! A family is a file: its table, and the functions that record. Elementwise operations have their table in
+//! A family is a file, or a folder of some files: its table, and the functions that record. Elementwise operations have their table in
 //! [`crate::ops`], since planner and kernels read it too.
 
 /// Makes a family of operations: for each row the batch's method, the tensor's method and the registry's row.
@@ -127,11 +127,7 @@ macro_rules! registry_rows {
 
 mod elementwise;
 
-mod operators;
-
 mod linear;
-
-mod einsum;
 
 mod reduce;
 
@@ -149,10 +145,6 @@ mod nn;
 
 mod loss;
 
-mod resize;
-
-mod random;
-
 mod create;
 
 mod arguments;
@@ -160,7 +152,6 @@ mod by_name;
 mod registry;
 #[cfg(test)]
 mod tests;
-mod views;
 
 pub use by_name::{Parameter, ParameterKind, Signature, signatures};
 
@@ -169,7 +160,7 @@ pub use arguments::ranges::SliceRange;
 pub use loss::{ClassLoss, LossReduction};
 pub use nn::{
     Attention, AttentionMask, Causal, CellWeights, Conv, Conv1d, Conv2d, ConvTranspose,
-    ConvTranspose1d, ConvTranspose2d, LstmState, Pool, Pool1d, Pool2d, Recurrence, Rotary,
+    ConvTranspose1d, ConvTranspose2d, Corners, ImageSize, LstmState, Pool, Pool1d, Pool2d,
+    Recurrence, Rotary,
 };
 pub use registry::{OpInfo, registry};
-pub use resize::{Corners, ImageSize};

@@ -1,9 +1,6 @@
 //! The list of all operations, for documentation, tests and tools.
 
-use super::{
-    create, einsum, elementwise, indexing, linear, loss, movement, nn, random, reduce, resize,
-    rows, sort,
-};
+use super::{create, elementwise, indexing, linear, loss, movement, nn, reduce, rows, sort};
 use crate::ops::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan, Tolerance};
 
 /// The description of an operation.
@@ -53,12 +50,18 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         .map(|op| op.def())
         .map(move |def| info(def.name, "scan", def.accepts, def.doc, around, def.tolerance));
     let families: [&[&[OpInfo]]; 6] = [
-        &[rows::ROWS, elementwise::ROWS, reduce::ROWS, linear::ROWS, einsum::ROWS],
+        &[rows::ROWS, elementwise::ROWS, reduce::ROWS, linear::ROWS, linear::einsum::ROWS],
         &[nn::attention::ROWS, nn::rotary::ROWS, nn::recurrent::ROWS],
         &[loss::ROWS, loss::class::ROWS, nn::conv::ROWS, nn::conv_transpose::ROWS],
-        &[nn::pool::ROWS, nn::adaptive::ROWS, nn::norm::ROWS, resize::ROWS, movement::ROWS],
+        &[nn::pool::ROWS, nn::adaptive::ROWS, nn::norm::ROWS, nn::resize::ROWS, movement::ROWS],
         &[indexing::ROWS, indexing::scatter::ROWS, indexing::counting::ROWS],
-        &[indexing::triangle::ROWS, sort::ROWS, random::ROWS, nn::dropout::ROWS, create::ROWS],
+        &[
+            indexing::triangle::ROWS,
+            sort::ROWS,
+            create::random::ROWS,
+            nn::dropout::ROWS,
+            create::ROWS,
+        ],
     ];
     let others = families.into_iter().flatten().copied().flatten().copied();
     elementwise.chain(reduce).chain(row).chain(scan).chain(others)

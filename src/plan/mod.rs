@@ -1,10 +1,10 @@
 //! From a graph to a [`Plan`]: which kernels run, in which order, in which memory.
 //!
 //! - [`passes`]: from a recorded graph to steps.
-//! - [`forms`]: the kernel forms, one file or folder a form.
+//! - [`forms`]: the kernel forms, a file or folder each, and what several of them share.
 //! - [`mod@schedule`]: the order of the steps, the memory of their values, the waves of their uploads.
 //! - [`pipeline`]: all of these, from a graph to a plan.
-//! - [`mod@place`]: one plan a side, and the choice among them.
+//! - [`placement`]: one plan a side, and the choice among them.
 //! - [`verify`]: checks of each pass's result, in debug builds.
 //! - [`mod@explain`]: a plan as text.
 
@@ -13,7 +13,7 @@ mod explain;
 mod forms;
 mod passes;
 mod pipeline;
-mod place;
+mod placement;
 #[cfg(test)]
 pub(crate) mod reference;
 mod schedule;
@@ -31,20 +31,19 @@ pub(crate) use self::forms::Dims;
 pub(crate) use self::forms::ProductSchedule;
 pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetch};
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
-pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
+pub(crate) use self::forms::reduce::{Met, ReduceAxes, ThreadWindows, WindowLanes};
 pub(crate) use self::forms::{
-    AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, Joined,
-    MapForm, MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout,
-    ReduceSchedule, RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile,
-    UnitTile,
+    AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
+    MapSchedule, Measure, ProductForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
+    RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::pipeline::plan;
-pub(crate) use self::place::chooser::Chooser;
-pub(crate) use self::place::placed::{Placed, Planned};
-pub(crate) use self::place::routes::Routes;
-pub(crate) use self::place::split::{PartValue, Phase, Split, SplitPart, Supply};
+pub(crate) use self::placement::chooser::Chooser;
+pub(crate) use self::placement::placed::{Placed, Planned};
+pub(crate) use self::placement::routes::Routes;
+pub(crate) use self::placement::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub use explain::Explanation;
-pub(crate) use place::place;
+pub(crate) use placement::place;
 pub(crate) use step::Step;
 #[cfg(test)]
 pub(crate) use step::{Cost, Scratch, StepOp};

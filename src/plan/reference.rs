@@ -2,7 +2,7 @@
 //! `f64`, integers exactly.
 
 use super::{
-    AttentionForm, Form, MapForm, MatMulForm, OperandSource, ReduceForm, RowForm, ScanForm,
+    AttentionForm, Form, MapForm, OperandSource, ProductForm, ReduceForm, RowForm, ScanForm,
     SortForm, Space, Step, StepOperand, Value, ValueId,
 };
 use crate::base::dtype::{Scalar, Ty};
@@ -21,19 +21,19 @@ pub(crate) struct Reference<'a> {
 }
 
 /// A point of a space.
-type Point = Vec<usize>;
+type SpacePoint = Vec<usize>;
 
 /// A result of the form, before the expressions of the outputs.
 struct FormResult {
     /// The point of the outputs' views.
-    point: Point,
+    point: SpacePoint,
     /// The point at which their expressions are evaluated: another one in a sort.
-    source: Point,
+    source: SpacePoint,
     acc: Option<Lane>,
 }
 
 impl FormResult {
-    fn at(point: Point, acc: Option<Lane>) -> Self {
+    fn at(point: SpacePoint, acc: Option<Lane>) -> Self {
         Self { source: point.clone(), point, acc }
     }
 }
@@ -48,7 +48,7 @@ impl Reference<'_> {
             .collect();
         let space = match self.step.form {
             Form::Map { .. } | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => Space::Main,
-            Form::Reduce(_) | Form::MatMul(_) | Form::Attention(_) | Form::Custom(_) => Space::Out,
+            Form::Reduce(_) | Form::Product(_) | Form::Attention(_) | Form::Custom(_) => Space::Out,
         };
         for FormResult { point, source, acc } in self.form_results() {
             for (output, elements) in outputs.iter().zip(&mut elements) {
@@ -69,7 +69,7 @@ impl Reference<'_> {
             Form::Row(form) => self.row(form),
             Form::Scan(form) => self.scan(form),
             Form::Sort(form) => self.sort(form),
-            Form::MatMul(form) => self.product(form),
+            Form::Product(form) => self.product(form),
             Form::Attention(form) => self.attention(form),
             Form::Custom(_) => unreachable!("only its author knows the meaning of a kernel"),
         }
@@ -78,7 +78,7 @@ impl Reference<'_> {
     fn reduce(&self, form: &ReduceForm) -> Vec<FormResult> {
         let ReduceForm { combine, outer, inner, prologue, .. } = form;
         let (inner, ty) = (points(inner), self.step.expr.ty(*prologue));
-        let result = |outer: Point| {
+        let result = |outer: SpacePoint| {
             let combined: Vec<Lane> =
                 inner.iter().map(|inner| self.main(*prologue, &[&outer[..], inner])).collect();
             FormResult::at(outer, Some(combine_all(*combine, ty, &combined)))
@@ -133,13 +133,13 @@ impl Reference<'_> {
         rows.collect()
     }
 
-    fn product(&self, form: &MatMulForm) -> Vec<FormResult> {
-        let &MatMulForm { ref batch, m, n, k, ref spread, x, w, acc, .. } = form;
+    fn product(&self, form: &ProductForm) -> Vec<FormResult> {
+        let &ProductForm { ref batch, m, n, k, ref spread, x, w, acc, .. } = form;
         let (ks, ns) = match spread {
             Some(spread) => (points(&spread.k), points(&spread.n)),
             None => (points(&[k]), points(&[n])),
         };
-        let result = |point: Point| {
+        let result = |point: SpacePoint| {
             let (batch, mn) = point.split_at(batch.len());
             let term = |k: usize| {
                 let x = self.evaluate(x, Space::X, &[batch, &[mn[0], k]].concat(), None);
@@ -156,7 +156,7 @@ impl Reference<'_> {
         let &AttentionForm { ref batch, queries, keys, width, out, .. } = form;
         let &AttentionForm { q, k, v, mask, scale, causal, .. } = form;
         let scale = self.step.scalars[usize::from(scale)].value();
-        let result = |point: Point| {
+        let result = |point: SpacePoint| {
             let (batch, here) = point.split_at(batch.len());
             let read = |root, space, at: [usize; 2]| {
                 self.evaluate(root, space, &[batch, &at].concat(), None).number()
@@ -221,10 +221,10 @@ impl Reference<'_> {
 }
 
 /// All points of a space in row-major order.
-fn points(dims: &[usize]) -> Vec<Point> {
+fn points(dims: &[usize]) -> Vec<SpacePoint> {
     let mut points = vec![Vec::new()];
     for &dim in dims {
-        let extend = |point: &Point| {
+        let extend = |point: &SpacePoint| {
             let point = point.clone();
             (0..dim).map(move |c| [&point[..], &[c]].concat())
         };

@@ -3,14 +3,16 @@
 use smallvec::SmallVec;
 
 use super::forms::Form;
-use super::step_parts::{Border, Lookup, OperandSource, StepContext, StepOperand, StepOutput};
+use super::step_parts::{
+    Border, Join, Lookup, OperandSource, StepContext, StepOperand, StepOutput,
+};
 use super::target::Target;
 use super::value::Value;
 use super::value::ValueId;
 use crate::base::dtype::Scalar;
 use crate::base::place::Place;
 use crate::cost::Backend;
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprNode};
 use crate::graph::NodeId;
 
 /// One kernel: a form, with expressions in its holes.
@@ -31,6 +33,8 @@ pub(crate) struct Step {
     pub lookups: Vec<Lookup>,
     /// The borders among the expressions.
     pub borders: Vec<Border>,
+    /// The joined values among the expressions.
+    pub joins: Vec<Join>,
     /// At least one; all are written for every element of the form's result.
     pub outputs: SmallVec<[StepOutput; 1]>,
     /// Memory of 32-bit words that only this step uses, for partial results.
@@ -60,6 +64,14 @@ impl Step {
     /// True if the step can fail.
     pub fn can_fail(&self) -> bool {
         self.operands.iter().any(|operand| operand.source == OperandSource::Failures)
+    }
+
+    /// The join that the step, a map, only copies: its one output, of values that it loads.
+    pub fn copied_join(&self) -> Option<&Join> {
+        let (Form::Map(_), [output]) = (&self.form, &self.outputs[..]) else { return None };
+        let join = self.joins.iter().find(|join| join.joined == output.root)?;
+        let is_load = |&(value, _): &_| matches!(self.expr.node(value), ExprNode::Load(_));
+        join.values.iter().all(is_load).then_some(join)
     }
 
     /// The contents of the step around its form; `values` are those of its plan.

@@ -118,6 +118,18 @@ impl Border {
     }
 }
 
+/// An element of values that lie one after the other along an axis: the fact that a concatenation recorded, beside the
+/// expression that computes it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Join {
+    /// The expression of the joined values.
+    pub joined: Ref,
+    /// The operand that counts the coordinate along the axis.
+    pub counter: usize,
+    /// The element of each value, and the coordinate at which the value ends: at least two, in ascending order.
+    pub values: Vec<(Ref, i64)>,
+}
+
 /// The contents of a step around its form, as the form's methods see them.
 #[derive(Clone, Copy)]
 pub(crate) struct StepContext<'a> {

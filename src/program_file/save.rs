@@ -39,6 +39,21 @@ impl Program {
 
     /// As [`save`](Self::save), with options.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch, Program, SaveOptions};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// # (batch.input::<f32>("x", 2) * 2.0).named("y");
+    /// # let program = batch.compile().await?;
+    /// # let path = std::env::temp_dir().join(format!("onetrip-with-{}.safetensors", std::process::id()));
+    /// program.save_with(&path, SaveOptions::default()).await?;
+    /// let bytes = std::fs::read(&path).unwrap();
+    /// let again = Program::load_bytes(&Device::cpu(), bytes).await?;
+    /// assert_eq!(again.fingerprint(), program.fingerprint());
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`save`](Self::save).
     pub async fn save_with(&self, path: impl AsRef<Path>, options: SaveOptions) -> Result<()> {

@@ -10,6 +10,18 @@ use crate::device::{Counter, Device};
 use crate::error::Error;
 
 /// The counters of one run.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use onetrip::{Device, GpuCommandBatch};
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// (batch.upload(&[1.0_f32, -2.0]) * 2.0).relu();
+/// batch.execute().await?;
+/// let stats = batch.stats();
+/// assert_eq!((stats.submits, stats.downloads, stats.dispatches), (1, 1, 1)); // One kernel: mul+relu.
+/// println!("{stats}");
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -12,8 +12,8 @@ use circles::circles;
 use paths::{Exports, NamedPath, Source};
 use tokens::{Token, end_of_test_item, tokens};
 
-/// The rooms in the order of the street. Rooms of one row may not name each other.
-const STREET: &[&[&str]] = &[
+/// The rooms, which are the folders of `src`. Each may name rooms of earlier rows, but none of its own row.
+const ROOMS: &[&[&str]] = &[
     &["base"],
     &["error"],
     &["expr"],
@@ -35,8 +35,8 @@ const STREET: &[&[&str]] = &[
     &["prelude"],
 ];
 
-/// The streets inside of rooms, by file or folder.
-const LANES: &[(&str, &[&[&str]])] = &[
+/// The files and folders inside of a room, or inside of a folder of it: in rows, as the rooms are.
+const INSIDE: &[(&str, &[&[&str]])] = &[
     (
         "base",
         &[
@@ -79,10 +79,6 @@ const LANES: &[(&str, &[&[&str]])] = &[
             &["plans"],
         ],
     ),
-];
-
-/// The streets of folders inside of a room, or inside of a folder of it.
-const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "plan",
         &[
@@ -94,7 +90,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
             &["passes", "schedule"],
             &["verify"],
             &["pipeline"],
-            &["place"],
+            &["placement"],
             &["explain"],
         ],
     ),
@@ -153,8 +149,8 @@ fn each_name_in_a_table_is_a_file_or_folder() {
         path.is_dir() || path.with_extension("rs").is_file()
     };
     assert!(exists("base") && exists("exec/host") && !exists("codegen/row_units"));
-    let rooms = STREET.iter().map(|row| (String::new(), *row));
-    let inside = LANES.iter().chain(ROOMS);
+    let rooms = ROOMS.iter().map(|row| (String::new(), *row));
+    let inside = INSIDE.iter();
     let inside =
         inside.flat_map(|(folder, rows)| rows.iter().map(move |row| (format!("{folder}/"), *row)));
     let rows = rooms.chain(inside);
@@ -219,9 +215,9 @@ fn offences(source: &Source, exports: &Exports) -> Vec<String> {
     let file = &*source.file;
     let mut found = Vec::new();
     let here: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
-    let Some(lanes) = lanes(here[0]) else {
-        return vec![format!("{file}: `{}` has no place in STREET", here[0])];
-    };
+    if position(ROOMS, here[0]).is_none() {
+        return vec![format!("{file}: `{}` has no place in ROOMS", here[0])];
+    }
     for NamedPath { line, names, .. } in &source.paths {
         let name = &names[0];
         if let Some((_, places)) = PLACES.iter().find(|(krate, _)| krate == name) {
@@ -233,14 +229,9 @@ fn offences(source: &Source, exports: &Exports) -> Vec<String> {
             continue;
         }
         let target = exports.target(source, names);
-        let offence = match (target.first(), target.get(1)) {
-            (Some(room), Some(part)) if room == here[0] => lanes
-                .filter(|_| here[1] != "mod")
-                .and_then(|lanes| against("LANES", lanes, here[1], part)),
-            (Some(room), _) => against("STREET", STREET, here[0], room),
-            (None, _) => None,
-        };
-        let offence = offence.or_else(|| against_rooms(&here, &target));
+        let room = target.first().filter(|room| *room != here[0]);
+        let offence = room.and_then(|room| against("ROOMS", ROOMS, here[0], room));
+        let offence = offence.or_else(|| against_inside(&here, &target));
         found.extend(offence.map(|offence| format!("{file}:{line}: {offence}")));
     }
     found
@@ -257,31 +248,25 @@ fn owned_elsewhere<'a>(file: &str, path: &'a [String]) -> Option<&'a str> {
     OWNED.iter().find(is_owned).map(|_| item)
 }
 
-/// The offence of the file `here` if it must not name `target` in the same folder of rooms. The folder's own
-/// `mod.rs` may name all rooms, and items of it are none.
-fn against_rooms(here: &[&str], target: &[String]) -> Option<String> {
-    ROOMS.iter().find_map(|(folder, rooms)| {
+/// The offence of the file `here` if it must not name `target` in the same folder. The folder's own `mod.rs` may name
+/// all parts of it, and its items are no parts.
+fn against_inside(here: &[&str], target: &[String]) -> Option<String> {
+    INSIDE.iter().find_map(|(folder, rows)| {
         let folder: Vec<&str> = folder.split('/').collect();
         let here = here.strip_prefix(&folder[..])?;
         let (above, target) = target.split_at_checked(folder.len())?;
         if above != folder {
             return None;
         }
-        let (room, other) = (here.first()?, target.first()?);
-        let is_inside = *room == "mod" || room == other || other.starts_with(char::is_uppercase);
-        if is_inside { None } else { against("ROOMS", rooms, room, other) }
+        let (part, other) = (here.first()?, target.first()?);
+        let is_free = *part == "mod" || part == other || other.starts_with(char::is_uppercase);
+        if is_free { None } else { against("INSIDE", rows, part, other) }
     })
 }
 
-/// The street inside of a room, if the room has a place and, in it, a street.
-fn lanes(stage: &str) -> Option<Option<&'static [&'static [&'static str]]>> {
-    position(STREET, stage)?;
-    Some(LANES.iter().find(|(name, _)| *name == stage).map(|(_, lanes)| *lanes))
-}
-
-/// The offence of `here` if it must not name `target`.
-fn against(list: &str, street: &[&[&str]], here: &str, target: &str) -> Option<String> {
-    match (position(street, target), position(street, here)) {
+/// The offence of `here` if it must not name `target`, by the rows of `list`.
+fn against(list: &str, rows: &[&[&str]], here: &str, target: &str) -> Option<String> {
+    match (position(rows, target), position(rows, here)) {
         (Some(other), Some(own)) if other < own || target == here => None,
         (Some(_), Some(_)) => Some(format!("`{here}` names `{target}`")),
         (None, _) => Some(format!("`{target}` has no place in {list}")),
@@ -289,8 +274,8 @@ fn against(list: &str, street: &[&[&str]], here: &str, target: &str) -> Option<S
     }
 }
 
-fn position(street: &[&[&str]], module: &str) -> Option<usize> {
-    street.iter().position(|row| row.contains(&module))
+fn position(rows: &[&[&str]], module: &str) -> Option<usize> {
+    rows.iter().position(|row| row.contains(&module))
 }
 
 fn is_in(file: &str, place: &str) -> bool {
@@ -349,7 +334,7 @@ fn the_checker_finds_what_runs_against_the_street() {
             "cost/emit.rs:8: `cost` names `batch`",
             "cost/emit.rs:10: `cost` names `codegen`",
             "cost/emit.rs:14: names the crate `wgpu`",
-            "cost/emit.rs:17: `nowhere` has no place in STREET",
+            "cost/emit.rs:17: `nowhere` has no place in ROOMS",
             "cost/emit.rs:27: names the crate `petgraph`",
             "cost/emit.rs:28: names the crate `rayon`",
         ]
@@ -387,9 +372,9 @@ fn the_checker_finds_what_runs_against_the_street() {
         offences("exec/gpu/submit/run.rs", "use crate::exec::{HostBuffer, cpu::run, other};",),
         [
             "exec/gpu/submit/run.rs:1: `gpu` names `cpu`",
-            "exec/gpu/submit/run.rs:1: `other` has no place in LANES"
+            "exec/gpu/submit/run.rs:1: `other` has no place in INSIDE"
         ]
     );
     assert_eq!(offences("exec/mod.rs", "use self::gpu::Gpu;"), [""; 0]);
-    assert_eq!(offences("other.rs", ""), ["other.rs: `other` has no place in STREET"]);
+    assert_eq!(offences("other.rs", ""), ["other.rs: `other` has no place in ROOMS"]);
 }

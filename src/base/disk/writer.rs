@@ -11,11 +11,11 @@ use crate::base::sync::{Arc, Condvar, Mutex};
 /// Hands files to the one thread of the process that writes them, one after the other. Dropping it waits until everything
 /// that it was given is written.
 #[derive(Default)]
-pub(crate) struct DiskWriter(Arc<Pending>);
+pub(crate) struct DiskWriter(Arc<UnfinishedWrites>);
 
 /// The work of one writer that is not done.
 #[derive(Default)]
-struct Pending {
+struct UnfinishedWrites {
     tasks: Mutex<usize>,
     done: Condvar,
 }
@@ -52,7 +52,7 @@ impl Drop for DiskWriter {
 }
 
 /// A task that counts as not done until this is dropped.
-struct Counted(Arc<Pending>);
+struct Counted(Arc<UnfinishedWrites>);
 
 impl Drop for Counted {
     fn drop(&mut self) {

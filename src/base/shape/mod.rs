@@ -12,6 +12,15 @@ pub(crate) use self::view::{Move, Range, View, Window};
 pub const MAX_RANK: usize = 8;
 
 /// The sizes of a tensor's dimensions, outermost first. `[]` is a scalar of one element.
+///
+/// ```
+/// use onetrip::Shape;
+///
+/// let image = Shape::new(&[8, 3, 32, 32]);
+/// assert_eq!((image.rank(), image.elements()), (4, 24_576));
+/// assert_eq!(image.broadcast(&Shape::new(&[3, 1, 1])), Some(image.clone()));
+/// assert_eq!(image.broadcast(&Shape::new(&[2, 1, 1])), None);
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
 

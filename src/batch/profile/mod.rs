@@ -9,13 +9,33 @@ use std::time::Duration;
 
 pub use self::kinds::KernelKind;
 use crate::base::shape::Shape;
-use crate::base::trace::{Part, Timeline, What};
+use crate::base::trace::{TimedPart, TimedWork, Timeline};
 use crate::cost::Backend;
 use crate::device::{Device, Prepared};
 use crate::plan::{Explanation, Measure, Plan, Step, ValueId};
 use crate::session::RunStats;
 
 /// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use onetrip::{Device, GpuCommandBatch};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.input::<f32>("x", [64, 64]);
+/// x.matmul(x).softmax(1);
+/// let program = batch.compile().await?;
+/// program.run([(x, &[0.5; 4096])]).await?; // The first run compiles and allocates.
+/// let profile = program.profile([(x, &[0.5; 4096])]).await?;
+/// println!("{profile}\n{:?} in kernels", profile.kernel_time());
+/// let slowest = &profile.kinds()[0];
+/// println!("{} times {}: {:?}", slowest.count, slowest.kernel, slowest.time);
+/// let path = std::env::temp_dir().join(format!("onetrip-{}.json", std::process::id()));
+/// profile.write_trace(&path).unwrap(); // for Perfetto
+/// # assert_eq!(std::fs::read_to_string(&path).unwrap(), profile.to_chrome_trace());
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -129,17 +149,19 @@ fn kernels(
     plan: &Plan,
     before: usize,
     dispatches: Vec<usize>,
-    parts: &[Part],
+    parts: &[TimedPart],
 ) -> Vec<KernelProfile> {
     let mut first = 0;
     let shape = |value: &ValueId| plan.values[value.index()].shape.clone();
     let mut line = |(at, (step, dispatches)): (usize, (&Step, usize))| {
         let mine = first..first + dispatches;
         first = mine.end;
-        let is_mine = |part: &&Part| match part.what {
-            What::Step(step) => plan.backend == Backend::Cpu && step == before + at,
-            What::Dispatch(dispatch) => plan.backend == Backend::Gpu && mine.contains(&dispatch),
-            What::Host(_) | What::Copies(_) => false,
+        let is_mine = |part: &&TimedPart| match part.what {
+            TimedWork::Step(step) => plan.backend == Backend::Cpu && step == before + at,
+            TimedWork::Dispatch(dispatch) => {
+                plan.backend == Backend::Gpu && mine.contains(&dispatch)
+            }
+            TimedWork::Host(_) | TimedWork::Copies(_) => false,
         };
         let parts = || parts.iter().filter(is_mine);
         let start = parts().map(|part| part.start).min();
@@ -166,11 +188,11 @@ fn kernels(
     plan.steps.iter().zip(dispatches).enumerate().map(&mut line).collect()
 }
 
-fn stage(part: &Part) -> Option<StageProfile> {
+fn stage(part: &TimedPart) -> Option<StageProfile> {
     let (stage, on_gpu) = match part.what {
-        What::Host(stage) => (stage, false),
-        What::Copies(stage) => (stage, true),
-        What::Step(_) | What::Dispatch(_) => return None,
+        TimedWork::Host(stage) => (stage, false),
+        TimedWork::Copies(stage) => (stage, true),
+        TimedWork::Step(_) | TimedWork::Dispatch(_) => return None,
     };
     Some(StageProfile { stage, on_gpu, start: part.start, time: part.time })
 }

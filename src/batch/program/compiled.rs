@@ -73,6 +73,20 @@ impl Program {
     /// A 128-bit hash of the program's structure: its operations with their parameters, element types and shapes. It
     /// excludes data. It is equal in every process of one crate version. A [`Device`] finds its plans by it. It covers
     /// which kernels have a function for [the CPU](crate::Wgsl::on_cpu), not the function itself.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let device = Device::cpu();
+    /// let program = async |scale: f32| {
+    ///     let batch = GpuCommandBatch::new(&device);
+    ///     (batch.input::<f32>("x", 2) * batch.upload(&[scale, scale])).named("y");
+    ///     batch.compile().await
+    /// };
+    /// let [one, other] = [program(1.0).await?, program(2.0).await?];
+    /// assert_eq!(one.fingerprint(), other.fingerprint()); // They differ in data alone.
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
         self.0.recorded.graph.fingerprint().0

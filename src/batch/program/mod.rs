@@ -223,6 +223,20 @@ impl Program {
     /// budget](crate::DeviceBuilder::memory_budget) included. A run that completes at its first poll, such as a short
     /// CPU run, is returned even past `limit`.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    ///
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 2);
+    /// let y = x.relu();
+    /// let program = batch.compile().await?;
+    /// let outputs = program.run_within(Duration::from_secs(2), [(x, &[1.0, -2.0])]).await?;
+    /// assert_eq!(outputs.read(y).await?, [1.0, 0.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Deadline`].
     pub fn run_within<'s, 'a: 's, K>(
@@ -235,6 +249,19 @@ impl Program {
 
     /// Runs the program unless `stop` completes first. Each poll polls the run before `stop`, so a run that completes
     /// at the first poll is returned even if `stop` is already complete. Dropping the future of a run stops it too.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 2);
+    /// let y = x.relu();
+    /// let program = batch.compile().await?;
+    /// let caller_left = std::future::pending(); // In a service, a token of cancellation.
+    /// let outputs = program.run_unless(caller_left, [(x, &[1.0, -2.0])]).await?;
+    /// assert_eq!(outputs.read(y).await?, [1.0, 0.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Cancelled`].

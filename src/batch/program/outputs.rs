@@ -114,6 +114,20 @@ impl Outputs {
     /// The data that this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep),
     /// unaffected by data that later runs leave in the resident that `keep` returned.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 2);
+    /// let y = x * 2.0;
+    /// let _last = y.keep();
+    /// let program = batch.compile().await?;
+    /// let first = program.run([(x, &[1.0, 2.0])]).await?.kept(y)?;
+    /// program.run([(x, &[3.0, 4.0])]).await?;
+    /// assert_eq!(first.read().await?, [2.0, 4.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// [`ReadError`] if the program does not keep the value, or it is of another type.
     pub fn kept<T: Element>(&self, key: impl OutputKey<T>) -> Result<Resident<T>> {

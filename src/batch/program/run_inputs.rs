@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::compiled::Inner;
 use crate::base::shape::Shape;
-use crate::batch::ids::Unfilled;
 use crate::batch::input::{Input, Lend};
+use crate::batch::upload::wide_ids::Unfilled;
 use crate::error::{DataError, Error, Result};
 use crate::exec::Misfit;
 use crate::graph::NodeId;

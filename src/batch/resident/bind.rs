@@ -42,6 +42,21 @@ impl GpuCommandBatch {
 
     /// Keeps a result on the device. The resident is filled by each run of this batch, and is empty
     /// until the first. A kept value is downloaded only if [`download`](Self::download) asks for it.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let device = Device::cpu();
+    /// let batch = GpuCommandBatch::new(&device);
+    /// let sums = batch.upload(&[1.0_f32, 2.0]).cumsum(0).keep(); // or `batch.keep(sums)`
+    /// batch.execute().await?;
+    ///
+    /// let next = GpuCommandBatch::new(&device);
+    /// let y = next.bind(&sums) * 2.0;
+    /// next.execute().await?;
+    /// assert_eq!(next.read(y).await?, [2.0, 6.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     #[track_caller]
     pub fn keep<T: Element>(&self, id: impl Into<BufferId<T>>) -> Resident<T> {
         let mut recorder = self.recorder.lock();

@@ -63,6 +63,16 @@ impl<T: Element> Resident<T> {
     /// While the buffer is the caller's too, by [`wgpu_buffer`](Self::wgpu_buffer), no copy could be trusted, and none
     /// is kept: the data is lost with the GPU. The next run that fills the resident brings a copy again.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::Device;
+    /// let device = Device::auto().await?;
+    /// let weights = device.resident(&[0.5_f32, 2.0], 2)?;
+    /// weights.keep_host_copy().await?; // They outlive the loss of a GPU.
+    /// assert_eq!(weights.read().await?, [0.5, 2.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// [`DeviceError`] if the device fails while it hands out the data that it has.
     pub fn keep_host_copy(&self) -> BoxFuture<'_, Result<()>> {

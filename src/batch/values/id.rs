@@ -12,6 +12,27 @@ use crate::record::UntypedId;
 ///
 /// It borrows nothing: it can be kept in a struct, sent to another task, and name an output of a
 /// [`Program`](crate::Program). A [`Tensor`](crate::Tensor) is an id beside its batch.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use onetrip::{BufferId, Device, GpuCommandBatch, Program};
+///
+/// /// A network as a service holds it.
+/// struct Network {
+///     program: Program,
+///     x: BufferId<f32>,
+///     y: BufferId<f32>,
+/// }
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.input::<f32>("x", 2);
+/// let y = x.relu();
+/// let network = Network { program: batch.compile().await?, x: x.id(), y: y.id() };
+/// drop(batch);
+/// let outputs = network.program.run([(network.x, &[1.0, -2.0])]).await?;
+/// assert_eq!(outputs.read(network.y).await?, [1.0, 0.0]);
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
 pub struct BufferId<T> {
     pub(crate) node: NodeId,
     pub(crate) brand: u64,

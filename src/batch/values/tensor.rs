@@ -46,6 +46,22 @@ impl<'b, T: Element> Tensor<'b, T> {
     }
 
     /// The batch that the value is recorded in.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use onetrip::{Device, GpuCommandBatch, Tensor};
+    ///
+    /// /// x plus one random number for each element.
+    /// fn noisy<'b>(x: Tensor<'b, f32>, seed: u64) -> Tensor<'b, f32> {
+    ///     x + x.batch().random_normal(x.shape().unwrap_or_default(), seed, 0)
+    /// }
+    ///
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let y = noisy(batch.full([2, 3], 0.0_f32), 7);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?.len(), 6);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     #[must_use]
     pub fn batch(self) -> &'b GpuCommandBatch {
         self.batch

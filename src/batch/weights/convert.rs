@@ -5,7 +5,7 @@ use std::fmt;
 use half::{bf16, f16};
 
 use crate::base::dtype::DType;
-use crate::batch::ids::narrow;
+use crate::batch::upload::wide_ids::narrow;
 
 /// Defines each type once: its name here, its name in the format, its meaning.
 macro_rules! types {

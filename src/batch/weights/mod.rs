@@ -170,6 +170,16 @@ impl Weights {
     /// A tensor as a resident of `device`, its last two axes swapped once, here. PyTorch stores the weight of a
     /// `Linear` as [outputs, inputs]; [`linear`](crate::GpuCommandBatch::linear) takes [inputs, outputs].
     ///
+    /// ```
+    /// # fn f(weights: onetrip::Weights, device: onetrip::Device) -> onetrip::Result<()> {
+    /// println!("{:?}", weights.names()); // ["bias", "weight"]
+    /// let w = weights.resident_transposed::<f32>(&device, "weight")?; // [inputs, outputs]
+    /// let b = weights.resident::<f32>(&device, "bias")?;
+    /// # let _ = (w, b);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`resident`](Self::resident); [`DataError::NoMatrix`] for a tensor of fewer than two axes.
     #[track_caller]
@@ -202,7 +212,7 @@ impl Weights {
     }
 
     /// The elements of a tensor as `T`, in place where the file holds them so.
-    fn elements<T: Element>(&self, tensor: &str, of: &Origin) -> Result<Elements<'_, T>> {
+    fn elements<T: Element>(&self, tensor: &str, of: &Origin) -> Result<WeightElements<'_, T>> {
         let file = &*self.file;
         let info = self.info(tensor)?;
         let (start, end) = info.data_offsets;
@@ -210,7 +220,7 @@ impl Weights {
         let bytes = bytes.ok_or_else(|| unreadable(&file.name, "it ends before its tensors do"))?;
         let from = TensorType::of(info.dtype);
         if let Some(data) = T::in_place(bytes).filter(|_| from.is(T::DTYPE)) {
-            return Ok(Elements::InPlace(data));
+            return Ok(WeightElements::InPlace(data));
         }
         let len: usize = info.shape.iter().product();
         let mut converted = HostBuffer::try_zeroed(T::DTYPE, len).map_err(|error| error.of(of))?;
@@ -229,7 +239,7 @@ impl Weights {
             let reason = format!("{:?} holds a byte that is no {}", self.full(tensor), T::DTYPE);
             return Err(unreadable(&file.name, reason).into());
         }
-        Ok(Elements::Converted(converted))
+        Ok(WeightElements::Converted(converted))
     }
 
     fn info(&self, tensor: &str) -> Result<&TensorInfo> {
@@ -250,12 +260,12 @@ impl Weights {
     }
 }
 
-enum Elements<'a, T> {
+enum WeightElements<'a, T> {
     InPlace(&'a [T]),
     Converted(HostBuffer),
 }
 
-impl<T: Element> Elements<'_, T> {
+impl<T: Element> WeightElements<'_, T> {
     fn get(&self) -> &[T] {
         match self {
             Self::InPlace(elements) => elements,

@@ -2,7 +2,7 @@
 
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::results::MatrixResults;
-use crate::codegen::kernel::{Kernel, OuterMaps};
+use crate::codegen::kernel::{KernelBuilder, OuterMaps};
 use crate::expr::Ref;
 use crate::plan::AttentionForm;
 
@@ -12,13 +12,13 @@ pub(super) const LEAST: &str = "-3.4028234e38f";
 const UNIT: &str = "1.442695f * ";
 
 /// An attention with its batch dimensions collapsed.
-pub(super) struct Attention<'a> {
+pub(super) struct CollapsedAttention<'a> {
     pub form: &'a AttentionForm,
     pub results: MatrixResults,
 }
 
-impl<'a> Attention<'a> {
-    pub fn new(form: &'a AttentionForm, kernel: &Kernel<'_>) -> Self {
+impl<'a> CollapsedAttention<'a> {
+    pub fn new(form: &'a AttentionForm, kernel: &KernelBuilder<'_>) -> Self {
         let maps = OuterMaps::new(kernel, &form.batch, &prologues(form));
         let results = MatrixResults { rows: form.queries, columns: form.out, ty: Ty::F32, maps };
         Self { form, results }

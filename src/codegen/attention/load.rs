@@ -1,15 +1,15 @@
 //! The functions that read four neighbours of an attention's operands.
 
-use super::collapsed::Attention;
+use super::collapsed::CollapsedAttention;
 use crate::base::dtype::DType;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
-use crate::codegen::kernel::{Kernel, KernelFunction};
+use crate::codegen::kernel::{KernelBuilder, KernelFunction};
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{AttentionForm, StepOperand};
 
 /// An operand as matrices of `rows` by `columns`, read in fours along its rows.
-struct Side {
+struct MatrixOperand {
     name: &'static str,
     root: Ref,
     rows: usize,
@@ -18,14 +18,19 @@ struct Side {
     ragged: bool,
 }
 
-impl Attention<'_> {
+impl CollapsedAttention<'_> {
     /// `load_q`, `load_k`, `load_v` and `load_mask`, each of a row and the first of four columns.
-    pub fn loads(&self, kernel: &mut Kernel<'_>, names: &[String], parameters: &str) -> String {
+    pub fn loads(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        names: &[String],
+        parameters: &str,
+    ) -> String {
         let &AttentionForm { queries, keys, width, out, schedule, .. } = self.form;
         let chunk = schedule.chunk();
         let side = |name, root, [rows, columns]: [usize; 2], unit: usize| {
             let ragged = !columns.is_multiple_of(unit);
-            Side { name, root, rows, columns, ragged }
+            MatrixOperand { name, root, rows, columns, ragged }
         };
         let mut sides = vec![
             side("q", self.form.q, [queries, width], chunk),
@@ -39,7 +44,7 @@ impl Attention<'_> {
 
     /// The operand that the keys or the values `root` are, if they fill all tiles of `columns` and are stored as
     /// halves, each four of which is aligned.
-    pub fn plain(&self, kernel: &Kernel<'_>, root: Ref, columns: usize) -> Option<usize> {
+    pub fn plain(&self, kernel: &KernelBuilder<'_>, root: Ref, columns: usize) -> Option<usize> {
         let ExprNode::Load(operand) = kernel.step.expr.node(root) else { return None };
         let operand = usize::from(operand);
         let StepOperand { dtype, ref view, .. } = kernel.step.operands[operand];
@@ -51,8 +56,8 @@ impl Attention<'_> {
 
     fn load(
         &self,
-        kernel: &mut Kernel<'_>,
-        side: &Side,
+        kernel: &mut KernelBuilder<'_>,
+        side: &MatrixOperand,
         names: &[String],
         parameters: &str,
     ) -> String {
@@ -85,7 +90,7 @@ impl Attention<'_> {
     /// The operands of `function`, loaded. With `cut`, fours may reach past the last column.
     fn operands(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         function: &KernelFunction,
         names: &[String],
         cut: bool,
@@ -108,7 +113,7 @@ impl Attention<'_> {
     }
 }
 
-impl Side {
+impl MatrixOperand {
     /// Statements that return zeros where there are no elements. Past the last row, values are zeros, and others those of
     /// the last.
     fn outside(&self, rows: &str, columns: &str) -> String {

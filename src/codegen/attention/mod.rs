@@ -13,27 +13,30 @@ mod strip;
 mod units;
 
 use self::body::TileKernel;
-use self::collapsed::{Attention, prologues};
+use self::collapsed::{CollapsedAttention, prologues};
 use self::strip::StripKernel;
 use self::units::Squares;
 use super::Dispatch;
-use super::kernel::{Kernel, passed};
+use super::kernel::{KernelBuilder, passed};
 use crate::codegen::kernel::results::MatrixResults;
 use crate::codegen::kernel::template::{fill, holes, shader};
 use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule};
 
 /// Lowers an attention; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(form: &AttentionForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(
+    form: &AttentionForm,
+    kernel: &dyn Fn() -> KernelBuilder<'a>,
+) -> Vec<Dispatch> {
     let first = kernel();
-    let attention = Attention::new(form, &first);
+    let attention = CollapsedAttention::new(form, &first);
     if form.schedule.parts == 1 {
         return vec![attention.dispatch(first)];
     }
     vec![attention.dispatch(first), attention.combine(kernel())]
 }
 
-impl Attention<'_> {
-    fn dispatch(&self, mut kernel: Kernel<'_>) -> Dispatch {
+impl CollapsedAttention<'_> {
+    fn dispatch(&self, mut kernel: KernelBuilder<'_>) -> Dispatch {
         let alone = |o: usize| MatrixResults::is_wide(&kernel.step.operands[o].view);
         let wide = self.results.wide(&kernel, alone);
         let in_parts = self.form.schedule.parts > 1;
@@ -46,7 +49,7 @@ impl Attention<'_> {
         let (bases, names) = self.results.maps.bases(&mut kernel, "b", "batch");
         let (parameters, arguments) = passed(&names);
         let unit = holes! { unit: self.unit() };
-        let mut functions = fill(shader!("attention_weights.wgsl"), &unit) + "\n";
+        let mut functions = fill(shader!("attention/weights.wgsl"), &unit) + "\n";
         functions += &self.loads(&mut kernel, &names, &parameters);
         functions += &match scratch {
             None => self.results.store(&mut kernel, &names),
@@ -62,18 +65,18 @@ impl Attention<'_> {
         let template = match layout {
             AttentionLayout::Tiles => {
                 holes.extend(TileKernel { attention: self, arguments }.holes(&mut kernel));
-                shader!("attention.wgsl")
+                shader!("attention/tiles.wgsl")
             }
             AttentionLayout::Units(units) => {
                 let squares = Squares { attention: self, names: &names, arguments, units };
                 holes.extend(squares.holes(&mut kernel));
                 kernel.enable("f16");
                 kernel.enable("wgpu_cooperative_matrix");
-                shader!("attention_units.wgsl")
+                shader!("attention/units.wgsl")
             }
             AttentionLayout::Strips { lanes } => {
                 holes.extend(StripKernel { attention: self, arguments, lanes }.holes(&mut kernel));
-                shader!("attention_strip.wgsl")
+                shader!("attention/strip.wgsl")
             }
         };
         let phase = if in_parts { " (parts)" } else { "" };

@@ -1,15 +1,15 @@
 //! The tile of each workgroup, and attentions whose keys are cut into parts: partial results in scratch memory, and the
 //! dispatch that combines them.
 
-use super::collapsed::{Attention, LEAST};
+use super::collapsed::{CollapsedAttention, LEAST};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::{fill, holes, shader};
-use crate::codegen::kernel::{Kernel, THREADS};
+use crate::codegen::kernel::{KernelBuilder, THREADS};
 use crate::plan::AttentionSchedule;
 
-impl Attention<'_> {
+impl CollapsedAttention<'_> {
     /// Statements that find the workgroup's rows, columns and keys; and the number of workgroups.
-    pub fn locate(&self, kernel: &mut Kernel<'_>) -> (String, usize) {
+    pub fn locate(&self, kernel: &mut KernelBuilder<'_>) -> (String, usize) {
         let AttentionSchedule { rows, columns, parts, .. } = self.form.schedule;
         let (high, across) = (self.form.queries.div_ceil(rows), self.form.out.div_ceil(columns));
         let count = self.results.maps.axes.len();
@@ -30,20 +30,20 @@ impl Attention<'_> {
             None => "let end_key = last_key;".to_string(),
         };
         holes.extend(holes! { end });
-        (fill(shader!("attention_locate.wgsl"), &holes), groups)
+        (fill(shader!("attention/locate.wgsl"), &holes), groups)
     }
 
     /// The functions that leave partial results in the memory `scratch`.
-    pub fn store_partial(&self, kernel: &mut Kernel<'_>, scratch: &str) -> String {
+    pub fn store_partial(&self, kernel: &mut KernelBuilder<'_>, scratch: &str) -> String {
         let holes = holes! {
             queries: kernel.size(self.form.queries), out: kernel.size(self.form.out),
             count: kernel.size(self.results.maps.axes.len()), scratch,
         };
-        fill(shader!("attention_partial.wgsl"), &holes)
+        fill(shader!("attention/partial.wgsl"), &holes)
     }
 
     /// Combines the parts and stores the outputs.
-    pub fn combine(&self, mut kernel: Kernel<'_>) -> Dispatch {
+    pub fn combine(&self, mut kernel: KernelBuilder<'_>) -> Dispatch {
         let mut holes = self.results.combined(&mut kernel);
         let rows = self.results.maps.axes.len() * self.form.queries;
         let results = rows * self.form.out;
@@ -53,6 +53,6 @@ impl Attention<'_> {
             out: kernel.size(self.form.out),
         });
         let groups = results.div_ceil(THREADS);
-        kernel.dispatch(shader!("attention_combine.wgsl"), &holes, " (combine)", groups)
+        kernel.dispatch(shader!("attention/combine.wgsl"), &holes, " (combine)", groups)
     }
 }

@@ -1,7 +1,7 @@
 //! Statements that all attention kernels share: items in rounds of threads, numbers of a few neighbours, hidden keys.
 
-use super::collapsed::Attention;
-use crate::codegen::kernel::Kernel;
+use super::collapsed::CollapsedAttention;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::template::indent;
 
 /// The rounds in which `threads` take `items`; `thread` is the text of a thread's first item. A round in which not all
@@ -46,7 +46,7 @@ pub(super) struct Hidden {
 }
 
 impl Hidden {
-    pub fn new(attention: &Attention<'_>, kernel: &mut Kernel<'_>) -> Self {
+    pub fn new(attention: &CollapsedAttention<'_>, kernel: &mut KernelBuilder<'_>) -> Self {
         let step = attention.form.schedule.keys;
         let whole = attention.form.keys.is_multiple_of(step);
         if !whole || attention.form.causal.is_some() {

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use super::collapsed::{Attention, LEAST};
+use super::collapsed::{CollapsedAttention, LEAST};
 use super::rounds::{Hidden, shuffled};
 use crate::codegen::group_fold::GroupFold;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::lanes::LANES;
 use crate::codegen::kernel::template::{Holes, holes};
 use crate::plan::AttentionSchedule;
@@ -14,7 +14,7 @@ use crate::plan::AttentionSchedule;
 const THREADS: usize = AttentionSchedule::STRIP_THREADS;
 
 pub(super) struct StripKernel<'a> {
-    pub attention: &'a Attention<'a>,
+    pub attention: &'a CollapsedAttention<'a>,
     /// The start of the batch in every map, as arguments.
     pub arguments: &'a str,
     pub lanes: usize,
@@ -22,7 +22,7 @@ pub(super) struct StripKernel<'a> {
 
 impl StripKernel<'_> {
     /// The texts of the template's holes.
-    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Holes {
+    pub fn holes(&self, kernel: &mut KernelBuilder<'_>) -> Holes {
         let group_fold =
             GroupFold { width: THREADS, stride: 1, subgroups: kernel.limits.subgroups };
         let (numbers, number) = group_fold.numbering();
@@ -73,7 +73,7 @@ impl StripKernel<'_> {
     }
 
     /// Statements that sum the scores of the keys, scale them and add the mask.
-    fn scores(&self, kernel: &mut Kernel<'_>) -> String {
+    fn scores(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let [width, _] = self.fours();
         let dot = |key: usize| {
             let sum = width.clone().fold("vec4<f32>()".to_string(), |sum, i| match i {
@@ -98,7 +98,7 @@ impl StripKernel<'_> {
     }
 
     /// Statements that put −∞ where a key is not seen.
-    fn hide(&self, kernel: &mut Kernel<'_>) -> String {
+    fn hide(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let hidden = Hidden::new(self.attention, kernel);
         let text = format!(
             "let last = vec4<i32>({});\n\

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::builder::{Buffer, BufferElement, Kernel};
+use super::builder::{Buffer, BufferElement, KernelBuilder};
 use super::params::{GRID, WORKGROUP, grid};
 use super::template::{Holes, fill, holes};
 use crate::codegen::{Binding, Dispatch};
 use crate::expr::wgsl;
 
-impl Kernel<'_> {
+impl KernelBuilder<'_> {
     /// Fills `template`, and shares `groups` workgroups out to a grid. The hole `prelude` stands for all that was bound
     /// and needed, `grid` for the parameters of `main` that number workgroups, `workgroup` for the number.
     pub fn dispatch(

@@ -1,11 +1,11 @@
 //! The storage buffers that a kernel binds.
 
-use super::builder::{Buffer, BufferElement, Kernel, UNBOUND};
+use super::builder::{Buffer, BufferElement, KernelBuilder, UNBOUND};
 use crate::base::dtype::DType;
 use crate::codegen::BufferRef;
 use crate::plan::{OperandSource, StepOperand, ValueId};
 
-impl Kernel<'_> {
+impl KernelBuilder<'_> {
     /// Binds the outputs, in fours where `wide` says so.
     pub fn bind_outputs(&mut self, wide: impl Fn(usize) -> bool) {
         for (index, output) in self.step.outputs.iter().enumerate() {

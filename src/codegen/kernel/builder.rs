@@ -13,7 +13,7 @@ use crate::plan::{Plan, Step};
 pub(super) const UNBOUND: &str = "unbound";
 
 /// A kernel in the making: what it has bound so far, and which texts it needs.
-pub(in crate::codegen) struct Kernel<'a> {
+pub(in crate::codegen) struct KernelBuilder<'a> {
     pub plan: &'a Plan,
     pub step: &'a Step,
     pub limits: &'a Limits,
@@ -30,7 +30,7 @@ pub(in crate::codegen) struct Kernel<'a> {
     pub(super) tells_late: bool,
 }
 
-impl<'a> Kernel<'a> {
+impl<'a> KernelBuilder<'a> {
     pub fn new(plan: &'a Plan, step: &'a Step, limits: &'a Limits) -> Self {
         Self {
             plan,

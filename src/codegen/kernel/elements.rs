@@ -1,6 +1,6 @@
 //! Loads and stores of elements, and fetches from whole tables: as memory holds them, and in the type of a lane.
 
-use super::builder::{Buffer, BufferElement, Kernel, UNBOUND};
+use super::builder::{Buffer, BufferElement, KernelBuilder, UNBOUND};
 use super::template::indent;
 use crate::base::dtype::DType;
 use crate::codegen::BufferRef;
@@ -8,7 +8,7 @@ use crate::expr::wgsl::type_name;
 use crate::expr::{ExprNode, Unary};
 use crate::plan::{OperandSource, StepOperand, ValueId};
 
-impl Kernel<'_> {
+impl KernelBuilder<'_> {
     /// The value of `operand` at the index given as text, in its lane type.
     pub fn load(&mut self, operand: usize, index: &str) -> String {
         let step = self.step;
@@ -104,7 +104,7 @@ impl Kernel<'_> {
     }
 }
 
-impl Kernel<'_> {
+impl KernelBuilder<'_> {
     /// Binds the table `operand` in fours, to be fetched from in fours.
     pub fn bind_fours(&mut self, operand: usize) {
         self.bind_table(operand, true);

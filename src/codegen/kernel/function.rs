@@ -1,6 +1,6 @@
 //! The functions of loaded values that expressions become.
 
-use super::builder::Kernel;
+use super::builder::KernelBuilder;
 use super::params::scalar_text;
 use super::template::indent;
 use crate::base::dtype::Ty;
@@ -35,7 +35,7 @@ impl KernelFunction {
     }
 }
 
-impl Kernel<'_> {
+impl KernelBuilder<'_> {
     /// A function `name` of the operands that `roots` read (and of `acc`, where its type is given).
     pub fn function(&mut self, name: &str, roots: &[Ref], acc: Option<Ty>) -> KernelFunction {
         let step = self.step;

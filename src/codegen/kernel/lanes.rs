@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::builder::Kernel;
+use super::builder::KernelBuilder;
 use super::function::KernelFunction;
 use crate::base::shape::View;
 use crate::expr::wgsl::type_name;
@@ -24,7 +24,7 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Loads the elements of `operand` for the four lanes from the index `at` on.
-    pub fn load(&mut self, kernel: &mut Kernel<'_>, operand: usize, at: &str, stride: i64) {
+    pub fn load(&mut self, kernel: &mut KernelBuilder<'_>, operand: usize, at: &str, stride: i64) {
         if stride == 0 {
             self.text += &format!("let x{operand} = {};\n", kernel.load(operand, at));
             return;
@@ -41,7 +41,13 @@ impl Loaded {
 
     /// As [`load`](Self::load), where the vector `inside` has the positions of the lanes: those past the end have that of
     /// the last element.
-    pub fn load_inside(&mut self, kernel: &mut Kernel<'_>, operand: usize, at: &str, stride: i64) {
+    pub fn load_inside(
+        &mut self,
+        kernel: &mut KernelBuilder<'_>,
+        operand: usize,
+        at: &str,
+        stride: i64,
+    ) {
         self.each(kernel, operand, |kernel, k| {
             kernel.index(at, &[stride], &[format!("inside.{}", LANES[k])])
         });
@@ -50,9 +56,9 @@ impl Loaded {
     /// Loads the element of each lane at the index that `at` gives for the number of the lane.
     pub fn each(
         &mut self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         operand: usize,
-        at: impl Fn(&mut Kernel<'_>, usize) -> String,
+        at: impl Fn(&mut KernelBuilder<'_>, usize) -> String,
     ) {
         let ty = type_name(kernel.step.operands[operand].dtype.lane());
         let lanes = [0, 1, 2, 3].map(|k| {
@@ -69,7 +75,7 @@ impl Loaded {
     }
 
     /// The WGSL type of the local for `operand`.
-    pub fn ty(&self, kernel: &Kernel<'_>, operand: usize) -> String {
+    pub fn ty(&self, kernel: &KernelBuilder<'_>, operand: usize) -> String {
         let ty = type_name(kernel.step.operands[operand].dtype.lane());
         if self.vectors.contains(&operand) { format!("vec4<{ty}>") } else { ty.to_string() }
     }
@@ -104,7 +110,7 @@ pub(crate) fn is_wide_along(view: &View, lane: usize, other: usize) -> bool {
 /// True if `operand` and all in `operands` that read the same value can be bound in fours, given which
 /// can by themselves.
 pub(crate) fn binds_wide(
-    kernel: &Kernel<'_>,
+    kernel: &KernelBuilder<'_>,
     operands: &[usize],
     operand: usize,
     wide: impl Fn(usize) -> bool,

@@ -11,7 +11,7 @@ mod positions;
 pub(super) mod results;
 pub(super) mod template;
 
-pub(super) use self::builder::Kernel;
+pub(super) use self::builder::KernelBuilder;
 pub(super) use self::function::KernelFunction;
 pub(super) use self::params::WORKGROUP;
 pub(super) use self::positions::{OuterMaps, passed};

@@ -1,10 +1,10 @@
 //! The words of a kernel's uniform buffer with the text that reads them, and the grid of its workgroups.
 
-use super::builder::Kernel;
+use super::builder::KernelBuilder;
 use crate::base::dtype::Ty;
 use crate::expr::wgsl::type_name;
 
-impl Kernel<'_> {
+impl KernelBuilder<'_> {
     /// Text that reads a new parameter with the low 32 bits of `value`.
     pub fn param(&mut self, value: i64) -> String {
         self.params.push(value as u32);

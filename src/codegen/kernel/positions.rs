@@ -1,6 +1,6 @@
 //! Positions of elements: coordinates of a position, and sums of coordinates times strides.
 
-use super::builder::{Kernel, UNBOUND};
+use super::builder::{KernelBuilder, UNBOUND};
 use crate::expr::Ref;
 use crate::plan::CollapsedAxes;
 
@@ -16,7 +16,7 @@ pub(in crate::codegen) struct OuterMaps {
 
 impl OuterMaps {
     /// The maps along `dims` of the outputs, and of all operands that they and `prologues` read.
-    pub fn new(kernel: &Kernel<'_>, dims: &[usize], prologues: &[Ref]) -> Self {
+    pub fn new(kernel: &KernelBuilder<'_>, dims: &[usize], prologues: &[Ref]) -> Self {
         let step = kernel.step;
         let operands = kernel.operands_of(&[prologues, &kernel.output_roots()].concat());
         let outputs = step.outputs.iter().map(|output| &output.view);
@@ -44,7 +44,7 @@ impl OuterMaps {
     /// names of the bases. Coordinates start with `prefix`.
     pub fn bases(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         prefix: &str,
         position: &str,
     ) -> (String, Vec<String>) {
@@ -59,7 +59,7 @@ pub(in crate::codegen) fn passed(bases: &[String]) -> (String, String) {
     (parameters, arguments)
 }
 
-impl Kernel<'_> {
+impl KernelBuilder<'_> {
     /// The sum of `start` and coordinates times strides. Strides of 0 and 1 are in the text, all others are
     /// parameters.
     pub fn index(&mut self, start: &str, strides: &[i64], coordinates: &[String]) -> String {

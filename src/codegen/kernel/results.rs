@@ -1,6 +1,6 @@
 //! Outputs over matrices: the function that computes and stores them, for products and attention alike.
 
-use super::builder::Kernel;
+use super::builder::KernelBuilder;
 use super::function::KernelFunction;
 use super::lanes::{self, Loaded};
 use super::positions::{OuterMaps, passed};
@@ -21,7 +21,7 @@ pub(crate) struct MatrixResults {
 
 impl MatrixResults {
     /// Binds the outputs and their operands.
-    pub fn bind(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
+    pub fn bind(&self, kernel: &mut KernelBuilder<'_>, wide: &[bool]) {
         let wide_outputs: Vec<bool> =
             kernel.step.outputs.iter().map(|output| Self::is_wide(&output.view)).collect();
         kernel.bind_outputs(|output| wide_outputs[output]);
@@ -30,7 +30,7 @@ impl MatrixResults {
     }
 
     /// True for each operand of the step whose value is bound in fours, given which could be by themselves.
-    pub fn wide(&self, kernel: &Kernel<'_>, alone: impl Fn(usize) -> bool) -> Vec<bool> {
+    pub fn wide(&self, kernel: &KernelBuilder<'_>, alone: impl Fn(usize) -> bool) -> Vec<bool> {
         let all = &self.maps.operands;
         let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, &alone);
         (0..kernel.step.operands.len()).map(bound).collect()
@@ -42,7 +42,7 @@ impl MatrixResults {
     }
 
     /// The function that computes and stores the outputs of four neighbours along a row.
-    pub fn store(&self, kernel: &mut Kernel<'_>, names: &[String]) -> String {
+    pub fn store(&self, kernel: &mut KernelBuilder<'_>, names: &[String]) -> String {
         let roots = kernel.output_roots();
         let function = kernel.function("compute_results", &roots, Some(self.ty));
         let (m, n) = (kernel.size(self.rows), kernel.size(self.columns));
@@ -70,7 +70,7 @@ impl MatrixResults {
     /// Statements that store four neighbours that are all inside.
     fn fours(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         function: &KernelFunction,
         names: &[String],
     ) -> String {
@@ -103,7 +103,7 @@ impl MatrixResults {
 
     /// Binds the memory of a dispatch that combines the partial results of parts. The holes are the name of the scratch
     /// memory, functions, statements that find where the batch begins in every map, and those that store one element.
-    pub fn combined(&self, kernel: &mut Kernel<'_>) -> Holes {
+    pub fn combined(&self, kernel: &mut KernelBuilder<'_>) -> Holes {
         kernel.bind_outputs(|_| false);
         let roots = kernel.output_roots();
         let operands = kernel.operands_of(&roots);
@@ -116,7 +116,12 @@ impl MatrixResults {
     }
 
     /// Statements that store one element.
-    fn each(&self, kernel: &mut Kernel<'_>, function: &KernelFunction, names: &[String]) -> String {
+    fn each(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        function: &KernelFunction,
+        names: &[String],
+    ) -> String {
         let step = kernel.step;
         let mut text = String::new();
         for &operand in &function.operands {
@@ -134,7 +139,7 @@ impl MatrixResults {
 }
 
 /// The index of the element at `row` and `column` of a matrix that begins at `start`.
-fn index(kernel: &mut Kernel<'_>, start: &str, view: &View) -> String {
+fn index(kernel: &mut KernelBuilder<'_>, start: &str, view: &View) -> String {
     kernel.index(start, last_two(view), &["row".to_string(), "column".to_string()])
 }
 

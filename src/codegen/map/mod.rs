@@ -6,7 +6,7 @@ mod transpose;
 
 use self::quads::{FetchedQuad, Quads};
 use super::Dispatch;
-use super::kernel::Kernel;
+use super::kernel::KernelBuilder;
 use crate::cost::Limits;
 use crate::expr::Ref;
 use crate::plan::{MapForm, MapSchedule, MapSpace, Plan, Step, VectorFetch};
@@ -17,7 +17,7 @@ pub(super) fn lower(plan: &Plan, step: &Step, limits: &Limits, form: &MapForm) -
     debug_assert!((0..space.outputs).all(|map| space.axes.is_linear(map)), "an output is a view");
     match &form.schedule {
         MapSchedule::Tiles(tiles) => {
-            let mut kernel = Kernel::new(plan, step, limits);
+            let mut kernel = KernelBuilder::new(plan, step, limits);
             let function = kernel.function("compute_element", &kernel.output_roots(), None);
             transpose::lower(kernel, &space, &function, tiles)
         }
@@ -55,7 +55,7 @@ fn lower_quads(
     each: usize,
     fetched: &[FetchedQuad],
 ) -> Dispatch {
-    let mut kernel = Kernel::new(plan, step, limits);
+    let mut kernel = KernelBuilder::new(plan, step, limits);
     let roots = kernel.output_roots();
     kernel.tells_late(step.expr.sites(&roots) == 1);
     let function = kernel.function("compute_element", &roots, None);

@@ -4,7 +4,7 @@ use crate::base::shape::View;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::{fill, holes, indent, shader};
-use crate::codegen::kernel::{Kernel, KernelFunction, THREADS};
+use crate::codegen::kernel::{KernelBuilder, KernelFunction, THREADS};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::{MapSpace, OperandSource, VectorFetch};
@@ -26,7 +26,7 @@ pub(super) struct FetchedQuad {
 
 /// The text of a map's index at the point with the row-major position `i`.
 fn index(
-    kernel: &mut Kernel<'_>,
+    kernel: &mut KernelBuilder<'_>,
     space: &MapSpace,
     map: usize,
     offset: i64,
@@ -60,7 +60,7 @@ impl<'a> Quads<'a> {
     }
 
     /// The coordinates of the first of a quad.
-    fn coordinates(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
+    fn coordinates(&self, kernel: &mut KernelBuilder<'_>) -> (String, Vec<String>) {
         let dims = &self.space.axes.dims;
         if !self.by_row {
             return kernel.coordinates("c", "i", dims);
@@ -82,7 +82,7 @@ impl<'a> Quads<'a> {
 
     /// True if `operand` is read in fours. Where there is a rest, the last four may reach past the
     /// value's elements, but not past its buffer.
-    fn reads_wide(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
+    fn reads_wide(&self, kernel: &KernelBuilder<'_>, operand: usize) -> bool {
         let step = kernel.step;
         let by_itself = |o: usize| {
             let operand = &step.operands[o];
@@ -97,7 +97,7 @@ impl<'a> Quads<'a> {
     }
 
     /// Binds outputs and operands.
-    pub fn bind(&self, kernel: &mut Kernel<'_>) {
+    pub fn bind(&self, kernel: &mut KernelBuilder<'_>) {
         let wide: Vec<bool> = (0..kernel.step.operands.len())
             .map(|o| self.space.operands.contains(&o) && self.reads_wide(kernel, o))
             .collect();
@@ -107,7 +107,7 @@ impl<'a> Quads<'a> {
 
     pub fn lower(
         &self,
-        mut kernel: Kernel<'_>,
+        mut kernel: KernelBuilder<'_>,
         function: &KernelFunction,
         each: usize,
         fetched: &[FetchedQuad],
@@ -125,11 +125,16 @@ impl<'a> Quads<'a> {
             tell: kernel.tell(),
         };
         let groups = elements.div_ceil(GROUP * each);
-        kernel.dispatch(shader!("map.wgsl"), &holes, "", groups)
+        kernel.dispatch(shader!("map/plain.wgsl"), &holes, "", groups)
     }
 
     /// Statements that load the operands of a quad.
-    pub fn load(&self, kernel: &mut Kernel<'_>, function: &KernelFunction, count: &str) -> Loads {
+    pub fn load(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        function: &KernelFunction,
+        count: &str,
+    ) -> Loads {
         let (space, mut out) = (self.space, Loads::default());
         let mut coordinates = Vec::new();
         if self.in_rows && space.needs_coordinates() {
@@ -154,7 +159,7 @@ impl<'a> Quads<'a> {
     }
 
     /// Loads the elements that are fetched in fours.
-    fn fetch(&self, kernel: &mut Kernel<'_>, fetched: &[FetchedQuad], out: &mut Loads) {
+    fn fetch(&self, kernel: &mut KernelBuilder<'_>, fetched: &[FetchedQuad], out: &mut Loads) {
         for (quad, name) in fetched.iter().zip(PLACES) {
             let FetchedQuad { operand, table, position } = *quad;
             let place = kernel.function(name, &[position], None);
@@ -166,7 +171,13 @@ impl<'a> Quads<'a> {
     }
 
     /// The loads of four lanes, each at coordinates of its own.
-    fn load_apart(&self, kernel: &mut Kernel<'_>, operand: usize, count: &str, out: &mut Loads) {
+    fn load_apart(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        operand: usize,
+        count: &str,
+        out: &mut Loads,
+    ) {
         let space = self.space;
         let (map, view) = (space.map_of(operand), &kernel.step.operands[operand].view);
         let offset = view.offset;
@@ -184,7 +195,7 @@ impl<'a> Quads<'a> {
     /// The statements that compute the four results and store them.
     pub fn finish(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         function: &KernelFunction,
         loads: &Loads,
         count: &str,
@@ -256,7 +267,7 @@ pub(super) struct Loads {
 
 impl Loads {
     /// Gives the loaded elements of `operand` to the function that computes the quad.
-    pub fn hand_over(&mut self, kernel: &Kernel<'_>, operand: usize) {
+    pub fn hand_over(&mut self, kernel: &KernelBuilder<'_>, operand: usize) {
         self.hand_over_as(&format!("x{operand}"), &self.loaded.ty(kernel, operand));
     }
 
@@ -299,5 +310,5 @@ pub(crate) fn functions(parameters: &str, loads: &Loads, done: &Done) -> String 
         parameters, fields, loads: loads.loaded.text, loaded, done_fields: done.fields,
         results: done.results, done: done.values.join(", "), stores: done.stores,
     };
-    fill(shader!("map_quad.wgsl"), &holes)
+    fill(shader!("map/quad.wgsl"), &holes)
 }

@@ -3,7 +3,7 @@
 use super::quads::{Loads, Quads, functions};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::{holes, shader};
-use crate::codegen::kernel::{Kernel, lanes};
+use crate::codegen::kernel::{KernelBuilder, lanes};
 use crate::cost::Limits;
 use crate::expr::wgsl::type_name;
 use crate::plan::{MapSpace, Plan, RowTable, Step};
@@ -18,7 +18,7 @@ pub(super) fn lower(
     operand: usize,
 ) -> Dispatch {
     let row = &RowKernel { row, operand };
-    let mut kernel = Kernel::new(plan, step, limits);
+    let mut kernel = KernelBuilder::new(plan, step, limits);
     let space = quads.space;
     let roots = kernel.output_roots();
     kernel.tells_late(step.expr.sites(&[&roots[..], &[row.row.index]].concat()) == 1);
@@ -45,7 +45,7 @@ pub(super) fn lower(
         done_stores: store_quads(lines, &column_count), start, pieces, tell: kernel.tell(),
         groups: group_count, parts: part_count, columns: column_count,
     };
-    kernel.dispatch(shader!("map_row_table.wgsl"), &holes, "", groups)
+    kernel.dispatch(shader!("map/row_table.wgsl"), &holes, "", groups)
 }
 
 /// A look-up in rows of a table, in a kernel.
@@ -66,7 +66,7 @@ impl RowKernel<'_> {
     }
 
     /// Lets the loader of a quad find its places in the row, with room for the elements there.
-    fn find_places(&self, kernel: &mut Kernel<'_>, ty: &str, out: &mut Loads) {
+    fn find_places(&self, kernel: &mut KernelBuilder<'_>, ty: &str, out: &mut Loads) {
         let place = kernel.function("place", &[self.row.index], None);
         let places = lanes::LANES.map(|lane| {
             let call = place.call("", |o| out.loaded.lane(o, lane));
@@ -82,7 +82,12 @@ impl RowKernel<'_> {
 
     /// Statements that find where the row of the table begins; and those that bring it to workgroup memory, each piece
     /// on its way while the one before is there, and take from it what the quads want.
-    fn bring(&self, kernel: &mut Kernel<'_>, space: &MapSpace, lines: usize) -> (String, String) {
+    fn bring(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        space: &MapSpace,
+        lines: usize,
+    ) -> (String, String) {
         let outer = space.axes.rank() - 1;
         let strides = &space.axes.strides[space.map_of(self.row.first)][..outer];
         let (mut start, coordinates) = kernel.coordinates("r", "row", &space.axes.dims[..outer]);
@@ -123,7 +128,7 @@ impl RowKernel<'_> {
     }
 
     /// The declaration of workgroup memory, and a statement that reads the element `at`.
-    fn held(&self, kernel: &Kernel<'_>, space: &MapSpace) -> String {
+    fn held(&self, kernel: &KernelBuilder<'_>, space: &MapSpace) -> String {
         let stored = kernel.stored(kernel.step.operands[self.row.table].dtype);
         let (ty, count, at) = match self.unit(kernel.step, space) {
             4 => (format!("vec4<{stored}>"), self.row.piece / 4, "[at / 4u][at % 4u]"),

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::{holes, indent, shader};
-use crate::codegen::kernel::{Kernel, KernelFunction, passed};
+use crate::codegen::kernel::{KernelBuilder, KernelFunction, passed};
 use crate::expr::wgsl::type_name;
 use crate::plan::{CollapsedAxes, MapSpace, TransposeTiles};
 
@@ -15,7 +15,7 @@ const LINES: usize = 4;
 
 /// Lowers a map with crossed operands.
 pub(super) fn lower(
-    mut kernel: Kernel<'_>,
+    mut kernel: KernelBuilder<'_>,
     space: &MapSpace,
     function: &KernelFunction,
     crossing: &TransposeTiles,
@@ -41,7 +41,7 @@ pub(super) fn lower(
         count: kernel.size(count), across, along, bases, fill: tiles.fill(), side: SIDE,
         last: SIDE - 1, lines: LINES, threads: SIDE * LINES,
     };
-    kernel.dispatch(shader!("map_tiles.wgsl"), &holes, "", count)
+    kernel.dispatch(shader!("map/tiles.wgsl"), &holes, "", count)
 }
 
 /// The axes but `axis` and the last.
@@ -75,12 +75,12 @@ impl Tiles<'_> {
     }
 
     /// The index of a map at `c` and `j` of the two axes.
-    fn at(&self, kernel: &mut Kernel<'_>, map: usize, start: &str) -> String {
+    fn at(&self, kernel: &mut KernelBuilder<'_>, map: usize, start: &str) -> String {
         kernel.index(start, &self.strides(map), &["c".to_string(), "j".to_string()])
     }
 
     /// Functions that load the crossed operands, and their tiles.
-    fn loads(&mut self, kernel: &mut Kernel<'_>) -> (String, String) {
+    fn loads(&mut self, kernel: &mut KernelBuilder<'_>) -> (String, String) {
         let (mut loads, mut arrays) = (String::new(), String::new());
         for &operand in &self.crossing.operands {
             let at = self.at(kernel, self.space.map_of(operand), "start");
@@ -126,7 +126,7 @@ impl Tiles<'_> {
     }
 
     /// Statements that compute one element, at `c` and `j`.
-    fn compute(&self, kernel: &mut Kernel<'_>) -> String {
+    fn compute(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let mut text = String::new();
         for &operand in &self.function.operands {
             let map = self.space.map_of(operand);

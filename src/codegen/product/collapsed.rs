@@ -4,10 +4,10 @@ use super::reading::Factor;
 use super::windows::OperandWindows;
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::results::MatrixResults;
-use crate::codegen::kernel::{Kernel, OuterMaps};
+use crate::codegen::kernel::{KernelBuilder, OuterMaps};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::MatMulForm;
+use crate::plan::ProductForm;
 
 /// A product with its batch dimensions collapsed.
 pub(super) struct Product {
@@ -27,8 +27,8 @@ pub(super) struct Product {
 }
 
 impl Product {
-    pub fn new(form: &MatMulForm, kernel: &Kernel<'_>) -> Self {
-        let MatMulForm { batch, m, n, k, spread, x, w, acc, schedule, .. } = form;
+    pub fn new(form: &ProductForm, kernel: &KernelBuilder<'_>) -> Self {
+        let ProductForm { batch, m, n, k, spread, x, w, acc, schedule, .. } = form;
         let maps = OuterMaps::new(kernel, batch, &[*x, *w]);
         let windows = |spread| {
             OperandWindows::new(kernel.step, spread, kernel.operands_of(&[*w]), batch.len())

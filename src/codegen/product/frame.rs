@@ -3,7 +3,7 @@
 use super::collapsed::Product;
 use super::reading::{Factor, Reading};
 use super::transfer::IndexCursor;
-use crate::codegen::kernel::{Kernel, passed};
+use crate::codegen::kernel::{KernelBuilder, passed};
 
 /// The texts that every kernel of the product needs.
 pub(super) struct Frame<'p> {
@@ -20,7 +20,11 @@ impl Product {
     /// Binds everything, each buffer in fours where all of its reads allow that, and defines the functions.
     /// `load_x` and `load_w` read both sides at the positions of an [`IndexCursor`]. `store(row, column, acc, …)` takes
     /// four neighbours along the row.
-    pub fn frame<'p>(&'p self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame<'p> {
+    pub fn frame<'p>(
+        &'p self,
+        kernel: &mut KernelBuilder<'_>,
+        readings: [Reading; 2],
+    ) -> Frame<'p> {
         let wide = self.wide(kernel, &readings);
         if self.parts == 1 {
             self.results.bind(kernel, &wide);
@@ -49,7 +53,7 @@ impl Product {
     }
 
     /// The functions that read one side.
-    fn loads(&self, kernel: &mut Kernel<'_>, reading: Reading) -> String {
+    fn loads(&self, kernel: &mut KernelBuilder<'_>, reading: Reading) -> String {
         let mut load = |end: bool| match (reading.side, &self.windows) {
             (Factor::W, Some(windows)) => {
                 windows.load(kernel, self.prologue(Factor::W), self.ty, end.then_some(self.k))

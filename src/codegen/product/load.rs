@@ -3,7 +3,7 @@
 use super::collapsed::Product;
 use super::reading::{Factor, Reading, axes};
 use crate::base::dtype::DType;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::results::MatrixResults;
 use crate::codegen::kernel::template::indent;
@@ -13,7 +13,7 @@ use crate::plan::{OperandSource, Space, StepOperand};
 impl Product {
     /// The function that reads four neighbours of one side, or eight halves as they are; at the end of k, zeros
     /// past it.
-    pub fn load(&self, kernel: &mut Kernel<'_>, reading: Reading, end: bool) -> String {
+    pub fn load(&self, kernel: &mut KernelBuilder<'_>, reading: Reading, end: bool) -> String {
         let Reading { side, along_k, ragged, halves, .. } = reading;
         let [size, length] = self.sizes(side);
         let operands = kernel.operands_of(&[self.prologue(side)]);
@@ -66,7 +66,13 @@ impl Product {
     }
 
     /// The best walk of neighbouring threads over `side`, in tiles of `outer` by `bk`.
-    pub fn reading(&self, kernel: &Kernel<'_>, side: Factor, outer: usize, bk: usize) -> Reading {
+    pub fn reading(
+        &self,
+        kernel: &KernelBuilder<'_>,
+        side: Factor,
+        outer: usize,
+        bk: usize,
+    ) -> Reading {
         if side == Factor::W && self.windows.is_some() {
             let ragged = !self.n.is_multiple_of(outer);
             let ragged_k = !self.k.is_multiple_of(bk);
@@ -91,7 +97,7 @@ impl Product {
     }
 
     /// True if the side of `reading` is nothing but halves of one operand that lie in aligned eights.
-    pub fn is_halves(&self, kernel: &Kernel<'_>, reading: &Reading) -> bool {
+    pub fn is_halves(&self, kernel: &KernelBuilder<'_>, reading: &Reading) -> bool {
         let step = kernel.step;
         if reading.side == Factor::W && self.windows.is_some() {
             return false;
@@ -115,7 +121,7 @@ impl Product {
     }
 
     /// True for each operand of the step whose value is bound in fours.
-    pub fn wide(&self, kernel: &Kernel<'_>, readings: &[Reading]) -> Vec<bool> {
+    pub fn wide(&self, kernel: &KernelBuilder<'_>, readings: &[Reading]) -> Vec<bool> {
         let operands = &kernel.step.operands;
         let alone = |o: usize| {
             let view = &operands[o].view;

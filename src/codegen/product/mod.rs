@@ -19,11 +19,14 @@ mod windows;
 
 use self::collapsed::Product;
 use super::Dispatch;
-use super::kernel::Kernel;
-use crate::plan::{MatMulForm, ProductLayout};
+use super::kernel::KernelBuilder;
+use crate::plan::{ProductForm, ProductLayout};
 
 /// Lowers a product; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(form: &MatMulForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(
+    form: &ProductForm,
+    kernel: &dyn Fn() -> KernelBuilder<'a>,
+) -> Vec<Dispatch> {
     let first = kernel();
     let product = Product::new(form, &first);
     let dispatch = match form.schedule.layout {

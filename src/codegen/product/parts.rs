@@ -4,21 +4,21 @@
 use super::collapsed::Product;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::{fill, holes, shader};
-use crate::codegen::kernel::{Kernel, THREADS};
+use crate::codegen::kernel::{KernelBuilder, THREADS};
 
 impl Product {
     /// The function that leaves partial sums in the scratch memory, as `[parts, batch, m, n]`. It takes the part
     /// and the batch from private variables.
-    pub fn store_partial(&self, kernel: &mut Kernel<'_>, base_parameters: &str) -> String {
+    pub fn store_partial(&self, kernel: &mut KernelBuilder<'_>, base_parameters: &str) -> String {
         let holes = holes! {
             scratch: kernel.bind_scratch(true), m: kernel.size(self.m), n: kernel.size(self.n),
             count: kernel.size(self.count()), ty: self.ty_name(), base_parameters,
         };
-        fill(shader!("product_partial.wgsl"), &holes)
+        fill(shader!("product/partial.wgsl"), &holes)
     }
 
     /// Adds the parts and stores the outputs.
-    pub fn combine(&self, mut kernel: Kernel<'_>) -> Dispatch {
+    pub fn combine(&self, mut kernel: KernelBuilder<'_>) -> Dispatch {
         let mut holes = self.results.combined(&mut kernel);
         let results = self.m * self.n * self.count();
         holes.extend(holes! {
@@ -26,7 +26,7 @@ impl Product {
             m: kernel.size(self.m), n: kernel.size(self.n),
         });
         let groups = results.div_ceil(THREADS);
-        kernel.dispatch(shader!("product_combine.wgsl"), &holes, " (combine)", groups)
+        kernel.dispatch(shader!("product/combine.wgsl"), &holes, " (combine)", groups)
     }
 
     /// The addition to the step's label for the first dispatch.
@@ -42,7 +42,7 @@ const BAND: usize = 8;
 /// of workgroups.
 pub(super) fn locate(
     product: &Product,
-    kernel: &mut Kernel<'_>,
+    kernel: &mut KernelBuilder<'_>,
     [bm, bn, bk]: [usize; 3],
 ) -> (String, usize) {
     let (rows, columns) = (product.m.div_ceil(bm), product.n.div_ceil(bn));
@@ -54,5 +54,5 @@ pub(super) fn locate(
         columns: kernel.size(columns), k: kernel.size(product.k),
         chunk: kernel.size(product.chunk(bk)), band: BAND, bm, bn, part,
     };
-    (fill(shader!("product_locate.wgsl"), &holes), groups)
+    (fill(shader!("product/locate.wgsl"), &holes), groups)
 }

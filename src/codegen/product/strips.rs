@@ -6,11 +6,11 @@ use super::reading::{Factor, Reading};
 use super::transfer::IndexCursor;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::template::{holes, shader};
 use crate::plan::Strip;
 
-pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> Dispatch {
+pub(super) fn lower(product: &Product, mut kernel: KernelBuilder<'_>, strip: Strip) -> Dispatch {
     let w = product.reading(&kernel, Factor::W, 4, 4);
     let strip = Strips { strip, along_k: w.along_k, ty: product.ty };
     let unit = strip.strip.unit();
@@ -35,7 +35,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
         places: strip.places(&mut kernel, &frame.walks), multiply,
         results: strip.results(&frame.base_arguments, product.ty_name()),
     };
-    kernel.dispatch(shader!("product_strips.wgsl"), &holes, product.phase(), groups)
+    kernel.dispatch(shader!("product/strips.wgsl"), &holes, product.phase(), groups)
 }
 
 /// A workgroup's share and how its threads walk over it: with `along_k`, a thread has one column and its
@@ -70,7 +70,7 @@ impl Strips {
     }
 
     /// Statements that find the thread's places in memory.
-    fn places(&self, kernel: &mut Kernel<'_>, [x, w]: &[IndexCursor<'_>; 2]) -> String {
+    fn places(&self, kernel: &mut KernelBuilder<'_>, [x, w]: &[IndexCursor<'_>; 2]) -> String {
         let k = "first_k + slice * 4u";
         let rows =
             (0..self.strip.rows).map(|r| x.start(kernel, &format!("x{r}"), &format!("{r}u"), k));
@@ -85,7 +85,7 @@ impl Strips {
     /// Statements that read the elements of one round, then add the products.
     fn multiply(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         [x, w]: &[IndexCursor<'_>; 2],
         end: bool,
     ) -> String {
@@ -121,7 +121,7 @@ impl Strips {
     }
 
     /// Statements that move on to the next round.
-    fn advance(&self, kernel: &mut Kernel<'_>, [x, w]: &[IndexCursor<'_>; 2]) -> String {
+    fn advance(&self, kernel: &mut KernelBuilder<'_>, [x, w]: &[IndexCursor<'_>; 2]) -> String {
         let rows = 0..self.strip.rows;
         let x: String =
             rows.map(|r| x.advance(kernel, &format!("x{r}"), self.strip.unit())).collect();

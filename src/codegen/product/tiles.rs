@@ -6,7 +6,7 @@ use super::reading::{Factor, Reading};
 use super::transfer::{IndexCursor, TileTransfer, fetch};
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::lanes::LANES;
 use crate::codegen::kernel::template::{holes, shader};
 use crate::plan::Tile;
@@ -14,8 +14,8 @@ use crate::plan::Tile;
 /// Threads that run in step; this is no wave of submissions.
 const WAVE: usize = 32;
 
-pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Dispatch {
-    let layout = Layout { tile, pitches: tile.pitches() };
+pub(super) fn lower(product: &Product, mut kernel: KernelBuilder<'_>, tile: Tile) -> Dispatch {
+    let layout = TilesLayout { tile, pitches: tile.pitches() };
     let Tile { bm, bn, bk, tm, tn, stages } = tile;
     let readings = [(Factor::X, bm), (Factor::W, bn)]
         .map(|(side, outer)| product.reading(&kernel, side, outer, bk));
@@ -35,23 +35,23 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
         stage, turn, fetch, put: x.put() + &w.put(), multiply: layout.multiply(product.ty),
         stores: layout.stores(&frame.base_arguments),
     };
-    kernel.dispatch(shader!("product_tiles.wgsl"), &holes, product.phase(), groups)
+    kernel.dispatch(shader!("product/tiles.wgsl"), &holes, product.phase(), groups)
 }
 
 /// The layout of a workgroup's memory and threads.
-struct Layout {
+struct TilesLayout {
     tile: Tile,
     /// Quads of each operand from one k to the next.
     pitches: [usize; 2],
 }
 
-impl Layout {
+impl TilesLayout {
     fn threads(&self) -> usize {
         self.tx() * self.ty()
     }
 
     /// The transfer of the tile of one side.
-    fn quads(&self, reading: Reading) -> Quads {
+    fn quads(&self, reading: Reading) -> QuadTile {
         let (outer, pitch) = match reading.side {
             Factor::X => (self.tile.bm, self.pitches[0]),
             Factor::W => (self.tile.bn, self.pitches[1]),
@@ -59,7 +59,7 @@ impl Layout {
         let bk = self.tile.bk;
         let (items, threads) = (outer * bk / 4, self.threads());
         let transfer = TileTransfer { reading, places: ["o", "k"], items, threads, bk };
-        Quads { transfer, outer, pitch }
+        QuadTile { transfer, outer, pitch }
     }
 
     /// Threads along n.
@@ -162,17 +162,17 @@ impl Layout {
 }
 
 /// One side's tile in workgroup memory, with k outermost, in fours across k.
-struct Quads {
+struct QuadTile {
     transfer: TileTransfer,
     /// Rows or columns of the tile.
     outer: usize,
     pitch: usize,
 }
 
-impl Quads {
+impl QuadTile {
     /// Statements that find the thread's places in the tile and in memory, and declare variables for the elements
     /// there.
-    fn places(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, ty: &str) -> String {
+    fn places(&self, kernel: &mut KernelBuilder<'_>, walk: &IndexCursor<'_>, ty: &str) -> String {
         let along_k = self.transfer.reading.along_k;
         let quads = if along_k { self.transfer.bk } else { self.outer } / 4;
         self.transfer.places(kernel, walk, &format!("vec4<{ty}>"), |at| {

@@ -3,7 +3,7 @@
 use super::collapsed::Product;
 use super::reading::{Factor, Reading, axes};
 use super::windows::OperandWindows;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 
 /// The part of one operand's tile that one thread brings: some neighbours a round.
 pub(super) struct TileTransfer {
@@ -42,7 +42,7 @@ impl TileTransfer {
     /// memory; and declare variables of type `ty` for the elements there.
     pub fn places(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         walk: &IndexCursor<'_>,
         ty: &str,
         place: impl Fn(&str) -> [(&'static str, String); 2],
@@ -70,7 +70,12 @@ impl TileTransfer {
     }
 
     /// Statements that find the thread's position in memory, given its place in the tile.
-    fn start(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, round: usize) -> String {
+    fn start(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        walk: &IndexCursor<'_>,
+        round: usize,
+    ) -> String {
         let [outer, k] = self.place(round);
         let first = match self.reading.side {
             Factor::X => "first_row",
@@ -81,7 +86,7 @@ impl TileTransfer {
     }
 
     /// Statements that read the tile at `next_k` into variables; at the end of k, zeros past it.
-    fn read(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, end: bool) -> String {
+    fn read(&self, kernel: &mut KernelBuilder<'_>, walk: &IndexCursor<'_>, end: bool) -> String {
         self.each_round(|round| {
             let [_, k] = self.place(round);
             let read = walk.read(kernel, &self.prefix(round), &format!("next_k + {k}"), 0, end);
@@ -90,14 +95,14 @@ impl TileTransfer {
     }
 
     /// Statements that move on to the next tile.
-    fn advance(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor) -> String {
+    fn advance(&self, kernel: &mut KernelBuilder<'_>, walk: &IndexCursor) -> String {
         self.rounds().map(|round| walk.advance(kernel, &self.prefix(round), self.bk)).collect()
     }
 }
 
 /// Statements that read the tiles at `next_k`, those that reach past the end of k with zeros there, and move on.
 pub(super) fn fetch(
-    kernel: &mut Kernel<'_>,
+    kernel: &mut KernelBuilder<'_>,
     transfers: [&TileTransfer; 2],
     walks: &[IndexCursor<'_>; 2],
 ) -> String {
@@ -137,7 +142,13 @@ struct Stepping {
 
 impl IndexCursor<'_> {
     /// Statements that start at `outer` and `k`, in variables that start with `prefix`.
-    pub fn start(&self, kernel: &mut Kernel<'_>, prefix: &str, outer: &str, k: &str) -> String {
+    pub fn start(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        prefix: &str,
+        outer: &str,
+        k: &str,
+    ) -> String {
         let outer = match self.last {
             Some(last) => format!("min({outer}, {})", kernel.size(last)),
             None => outer.to_string(),
@@ -158,7 +169,7 @@ impl IndexCursor<'_> {
     /// The call that reads the elements at `k`, `ahead` of the walk; at the end of k, zeros past it.
     pub fn read(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         prefix: &str,
         k: &str,
         ahead: usize,
@@ -175,7 +186,7 @@ impl IndexCursor<'_> {
     }
 
     /// Statements that move on by `step` along k.
-    pub fn advance(&self, kernel: &mut Kernel<'_>, prefix: &str, step: usize) -> String {
+    pub fn advance(&self, kernel: &mut KernelBuilder<'_>, prefix: &str, step: usize) -> String {
         let mut text = String::new();
         for Stepping { operand, k_stride, .. } in self.operands.iter().filter(|o| o.k_stride != 0) {
             let step = kernel.param(k_stride * step as i64);
@@ -188,7 +199,7 @@ impl IndexCursor<'_> {
 impl Product {
     pub fn walk(
         &self,
-        kernel: &Kernel<'_>,
+        kernel: &KernelBuilder<'_>,
         reading: &Reading,
         names: &[String],
     ) -> IndexCursor<'_> {

@@ -5,11 +5,11 @@ use super::parts::locate;
 use super::reading::{Factor, Reading};
 use super::transfer::{IndexCursor, TileTransfer, fetch};
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::template::{holes, shader};
 use crate::plan::UnitTile;
 
-pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {
+pub(super) fn lower(product: &Product, mut kernel: KernelBuilder<'_>, tile: UnitTile) -> Dispatch {
     kernel.enable("f16");
     kernel.enable("wgpu_cooperative_matrix");
     let units = Units::new(tile);
@@ -35,7 +35,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
         count: high * wide, wide, side: units.side, quads: units.side * units.side / 4,
         quads_across: units.side / 4, base_arguments: frame.base_arguments,
     };
-    kernel.dispatch(shader!("product_units.wgsl"), &holes, product.phase(), groups)
+    kernel.dispatch(shader!("product/units.wgsl"), &holes, product.phase(), groups)
 }
 
 /// A workgroup's tile in squares of the units' side.
@@ -201,7 +201,7 @@ impl Halves {
 
     /// Statements that find the thread's places in the tile and in memory, and declare variables for the elements
     /// there.
-    fn places(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>) -> String {
+    fn places(&self, kernel: &mut KernelBuilder<'_>, walk: &IndexCursor<'_>) -> String {
         let (halves, width) = (self.transfer.reading.halves, self.width);
         let ty = if halves { "vec4<u32>" } else { "vec4<f32>" };
         let items = self.columns / width;

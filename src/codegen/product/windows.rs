@@ -1,7 +1,7 @@
 //! A right operand of windows: k and n run over several axes each, as in a convolution, and no copy is made of it.
 
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::lanes::{LANES, Loaded};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
@@ -37,7 +37,7 @@ impl OperandWindows {
     }
 
     /// Statements that find where four neighbours along n, from `{prefix}_outer` on, begin in each operand.
-    pub fn start(&self, kernel: &mut Kernel<'_>, prefix: &str, bases: &[&str]) -> String {
+    pub fn start(&self, kernel: &mut KernelBuilder<'_>, prefix: &str, bases: &[&str]) -> String {
         let ty = self.position_type();
         let (mut text, place) = if self.in_fours() {
             (String::new(), format!("{prefix}_outer"))
@@ -75,7 +75,13 @@ impl OperandWindows {
     }
 
     /// The function that reads four neighbours of the operand `root` along n at `k`; at the `end` of k, zeros past it.
-    pub fn load(&self, kernel: &mut Kernel<'_>, root: Ref, ty: Ty, end: Option<usize>) -> String {
+    pub fn load(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        root: Ref,
+        ty: Ty,
+        end: Option<usize>,
+    ) -> String {
         let prologue = kernel.function("prologue_w", &[root], None);
         let (mut text, ty) = (String::new(), type_name(ty));
         if let Some(end) = end {

@@ -1,13 +1,13 @@
 //! Loops of threads along the elements of a reduction, and the kernel that they make.
 
-use super::reduction::Reduction;
+use super::reduction::CollapsedReduction;
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::{holes, indent, shader};
-use crate::codegen::kernel::{Kernel, THREADS, passed};
+use crate::codegen::kernel::{KernelBuilder, THREADS, passed};
 use crate::expr::wgsl::type_name;
-use crate::plan::{OperandSource, ReduceLayout, ReduceSchedule, Windows};
+use crate::plan::{OperandSource, ReduceLayout, ReduceSchedule, ThreadWindows};
 
 /// Threads of a workgroup in the layout with a thread a result.
 pub(super) const COLUMN_THREADS: usize = 64;
@@ -73,7 +73,7 @@ pub(super) struct Texts {
     pub write: String,
 }
 
-impl Reduction {
+impl CollapsedReduction {
     /// Statements in which one thread walks along the `units` of a result, or every so many of them.
     fn walk(&self, unit: ReduceUnit, units: usize, arguments: &str) -> String {
         if unit == ReduceUnit::Value && self.is_written_out() {
@@ -96,7 +96,7 @@ impl Reduction {
     /// The kernel that walks along `length` elements of each result, in the parts of `schedule`.
     pub(super) fn dispatch(
         &self,
-        mut kernel: Kernel<'_>,
+        mut kernel: KernelBuilder<'_>,
         schedule: ReduceSchedule,
         length: usize,
         texts: &Texts,
@@ -104,7 +104,7 @@ impl Reduction {
     ) -> Dispatch {
         self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
         let units = length / texts.unit.lanes();
-        let spread = Spread::new(schedule, units);
+        let spread = ThreadSpread::new(schedule, units);
         let Texts { unit, bases, base_names, functions, element, write } = texts;
         let (base_parameters, arguments) = passed(base_names);
         let step = match schedule.layout {
@@ -129,9 +129,9 @@ impl Reduction {
             length: kernel.size(units),
         };
         let (template, groups) = match schedule.layout {
-            ReduceLayout::Thread => (shader!("reduce_thread.wgsl"), ids.div_ceil(COLUMN_THREADS)),
+            ReduceLayout::Thread => (shader!("reduce/thread.wgsl"), ids.div_ceil(COLUMN_THREADS)),
             ReduceLayout::Group => {
-                (shader!("reduce_group.wgsl"), ids.div_ceil(spread.results_of_group()))
+                (shader!("reduce/group.wgsl"), ids.div_ceil(spread.results_of_group()))
             }
         };
         kernel.dispatch(template, &holes, phase, groups)
@@ -140,14 +140,14 @@ impl Reduction {
 
 /// The spread of the elements of a result over threads of a group.
 #[derive(Clone, Copy)]
-struct Spread {
+struct ThreadSpread {
     /// Units of a part.
     chunk: usize,
     /// Threads that take it.
     width: usize,
 }
 
-impl Spread {
+impl ThreadSpread {
     fn new(schedule: ReduceSchedule, units: usize) -> Self {
         let chunk = units.div_ceil(schedule.parts);
         // Few widths, so that few kernels serve many lengths.
@@ -159,7 +159,7 @@ impl Spread {
     }
 }
 
-impl Reduction {
+impl CollapsedReduction {
     /// The stride of a map of `inner` from one lane to the next.
     fn lane_stride(&self, map: usize) -> i64 {
         self.axes.inner.strides[map][self.axes.inner.rank() - 1]
@@ -172,7 +172,7 @@ impl Reduction {
     }
 
     /// Quads where neighbouring threads walk along a row, and all that varies there comes in fours.
-    pub(super) fn unit(&self, kernel: &Kernel<'_>) -> ReduceUnit {
+    pub(super) fn unit(&self, kernel: &KernelBuilder<'_>) -> ReduceUnit {
         let last = self.axes.inner.rank() - 1;
         let in_fours = |operand: usize| {
             let Some(map) = self.axes.main.iter().position(|&o| o == operand) else { return false };
@@ -195,7 +195,7 @@ impl Reduction {
     }
 
     /// The texts that read one unit: its place along the outer axes is found once, in `main`.
-    pub(super) fn read_elements(&self, kernel: &mut Kernel<'_>, unit: ReduceUnit) -> Texts {
+    pub(super) fn read_elements(&self, kernel: &mut KernelBuilder<'_>, unit: ReduceUnit) -> Texts {
         let step = kernel.step;
         let prologue = kernel.function("prologue", &[self.prologue], None);
         let (mut bases, outer) = kernel.coordinates("o", "result", &self.axes.outer.dims);
@@ -239,10 +239,10 @@ impl Reduction {
         let by_one = layout == ReduceLayout::Thread && parts == 1;
         by_one
             && self.axes.inner.rank() > 1
-            && (1..=Windows::WRITTEN_OUT).contains(&self.axes.inner.len())
+            && (1..=ThreadWindows::WRITTEN_OUT).contains(&self.axes.inner.len())
     }
 
-    pub(super) fn element_type(&self, kernel: &Kernel<'_>, unit: ReduceUnit) -> String {
+    pub(super) fn element_type(&self, kernel: &KernelBuilder<'_>, unit: ReduceUnit) -> String {
         let ty = type_name(kernel.step.expr.ty(self.prologue));
         match unit {
             ReduceUnit::State => "State".to_string(),

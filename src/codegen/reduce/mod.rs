@@ -5,11 +5,11 @@ mod reduction;
 mod windows;
 
 use self::loops::{ReduceUnit, Texts};
-use self::reduction::Reduction;
+use self::reduction::CollapsedReduction;
 use self::windows::WindowKernel;
 use super::Dispatch;
-use super::kernel::Kernel;
-use crate::plan::{ReduceForm, ReduceLayout, ReduceSchedule, Windows};
+use super::kernel::KernelBuilder;
+use crate::plan::{ReduceForm, ReduceLayout, ReduceSchedule, ThreadWindows};
 
 /// Results from which on a thread each combines the parts.
 const MANY_RESULTS: usize = 4096;
@@ -18,9 +18,12 @@ const MANY_RESULTS: usize = 4096;
 const FEW_PARTS: usize = 8;
 
 /// Lowers a reduction; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(form: &ReduceForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(
+    form: &ReduceForm,
+    kernel: &dyn Fn() -> KernelBuilder<'a>,
+) -> Vec<Dispatch> {
     let first = kernel();
-    let reduction = Reduction::new(form, &first);
+    let reduction = CollapsedReduction::new(form, &first);
     if reduction.schedule.parts > 1 {
         vec![reduction.partial(first), reduction.combine(kernel())]
     } else {
@@ -28,11 +31,11 @@ pub(super) fn lower<'a>(form: &ReduceForm, kernel: &dyn Fn() -> Kernel<'a>) -> V
     }
 }
 
-impl Reduction {
+impl CollapsedReduction {
     /// Everything in one dispatch.
-    fn whole(&self, mut kernel: Kernel<'_>) -> Dispatch {
+    fn whole(&self, mut kernel: KernelBuilder<'_>) -> Dispatch {
         if let Some(lanes) = self.schedule.lanes {
-            let windows = Windows::new(&self.axes, lanes);
+            let windows = ThreadWindows::new(&self.axes, lanes);
             return WindowKernel { reduction: self, windows }.dispatch(kernel);
         }
         let results = self.results(&mut kernel);
@@ -47,7 +50,7 @@ impl Reduction {
     }
 
     /// Partial results of all parts, to the scratch memory.
-    fn partial(&self, mut kernel: Kernel<'_>) -> Dispatch {
+    fn partial(&self, mut kernel: KernelBuilder<'_>) -> Dispatch {
         let unit = self.unit(&kernel);
         let scratch = kernel.bind_scratch(true);
         kernel.bind_operands(&self.axes.main, |o| self.is_wide(unit, o));
@@ -61,7 +64,7 @@ impl Reduction {
     }
 
     /// The partial results combined.
-    fn combine(&self, mut kernel: Kernel<'_>) -> Dispatch {
+    fn combine(&self, mut kernel: KernelBuilder<'_>) -> Dispatch {
         let results = self.results(&mut kernel);
         kernel.bind_outputs(|_| false);
         let scratch = kernel.bind_scratch(false);

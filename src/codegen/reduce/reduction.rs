@@ -2,12 +2,12 @@
 
 use crate::base::dtype::Ty;
 use crate::codegen::combine::CombineState;
-use crate::codegen::kernel::{Kernel, KernelFunction};
+use crate::codegen::kernel::{KernelBuilder, KernelFunction};
 use crate::expr::Ref;
 use crate::plan::{ReduceAxes, ReduceForm, ReduceSchedule, Step};
 
 /// A reduction with its dimensions collapsed.
-pub(super) struct Reduction {
+pub(super) struct CollapsedReduction {
     pub schedule: ReduceSchedule,
     pub prologue: Ref,
     pub state: CombineState,
@@ -16,8 +16,8 @@ pub(super) struct Reduction {
     pub axes: ReduceAxes,
 }
 
-impl Reduction {
-    pub fn new(form: &ReduceForm, kernel: &Kernel<'_>) -> Self {
+impl CollapsedReduction {
+    pub fn new(form: &ReduceForm, kernel: &KernelBuilder<'_>) -> Self {
         let step: &Step = kernel.step;
         let ReduceForm { combine, outer, inner, prologue, schedule, .. } = form;
         let axes = ReduceAxes::new(outer, inner, *prologue, &step.context(&kernel.plan.values));
@@ -32,12 +32,16 @@ impl Reduction {
     }
 
     /// The function that makes the outputs of the combination.
-    pub fn results(&self, kernel: &mut Kernel<'_>) -> KernelFunction {
+    pub fn results(&self, kernel: &mut KernelBuilder<'_>) -> KernelFunction {
         kernel.function("compute_results", &kernel.output_roots(), Some(self.result))
     }
 
     /// Statements that write the outputs from `state`.
-    pub fn write_results(&self, kernel: &mut Kernel<'_>, results: &KernelFunction) -> String {
+    pub fn write_results(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        results: &KernelFunction,
+    ) -> String {
         let (text, outer) = kernel.coordinates("o", "result", &self.axes.outer.dims);
         let (compute, store) = self.finish(kernel, results, &outer, "state", "");
         text + &compute + &store
@@ -47,7 +51,7 @@ impl Reduction {
     /// those that store them.
     pub fn finish(
         &self,
-        kernel: &mut Kernel<'_>,
+        kernel: &mut KernelBuilder<'_>,
         results: &KernelFunction,
         outer: &[String],
         state: &str,

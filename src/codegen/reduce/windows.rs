@@ -4,24 +4,25 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::reduction::Reduction;
+use super::reduction::CollapsedReduction;
 use crate::base::shape::points;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::{holes, indent, shader};
-use crate::codegen::kernel::{Kernel, KernelFunction};
+use crate::codegen::kernel::{KernelBuilder, KernelFunction};
 use crate::codegen::reduce::loops::COLUMN_THREADS;
 use crate::expr::wgsl::type_name;
-use crate::plan::{Met, WindowLanes, Windows};
+use crate::plan::{Met, ThreadWindows, WindowLanes};
 
 /// A reduction over windows with the windows of one thread.
 pub(super) struct WindowKernel<'r> {
-    pub reduction: &'r Reduction,
-    pub windows: Windows<'r>,
+    pub reduction: &'r CollapsedReduction,
+    pub windows: ThreadWindows<'r>,
 }
 
 impl WindowKernel<'_> {
-    pub fn dispatch(&self, mut kernel: Kernel<'_>) -> Dispatch {
-        let Self { reduction, windows: Windows { lanes: WindowLanes { axis, count }, .. } } = *self;
+    pub fn dispatch(&self, mut kernel: KernelBuilder<'_>) -> Dispatch {
+        let Self { reduction, windows: ThreadWindows { lanes: WindowLanes { axis, count }, .. } } =
+            *self;
         reduction.state.helpers.iter().for_each(|helper| kernel.needs(helper));
         let results = reduction.results(&mut kernel);
         let prologue = kernel.function("prologue", &[reduction.prologue], None);
@@ -42,11 +43,15 @@ impl WindowKernel<'_> {
             count, state: reduction.state.text, functions, bases, loads, walk: self.walk(&prologue),
             write: self.write(&mut kernel, &outer, &results), ids: kernel.size(ids),
         };
-        kernel.dispatch(shader!("reduce_windows.wgsl"), &holes, "", ids.div_ceil(COLUMN_THREADS))
+        kernel.dispatch(shader!("reduce/windows.wgsl"), &holes, "", ids.div_ceil(COLUMN_THREADS))
     }
 
     /// Statements that find the coordinates of a thread's first result, and their names.
-    fn first_lane(&self, kernel: &mut Kernel<'_>, threads: &[usize]) -> (String, Vec<String>) {
+    fn first_lane(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        threads: &[usize],
+    ) -> (String, Vec<String>) {
         let WindowLanes { axis, count } = self.windows.lanes;
         let (mut text, mut outer) = kernel.coordinates("o", "id", threads);
         let last = kernel.size(self.reduction.axes.outer.dims[axis] - count);
@@ -57,7 +62,7 @@ impl WindowKernel<'_> {
     }
 
     /// Statements that load all that is covered in the operand of `map`.
-    fn load(&self, kernel: &mut Kernel<'_>, map: usize, outer: &[String]) -> String {
+    fn load(&self, kernel: &mut KernelBuilder<'_>, map: usize, outer: &[String]) -> String {
         let operand = self.reduction.axes.main[map];
         let start = kernel.param(kernel.step.operands[operand].view.offset);
         let base = kernel.index(&start, &self.reduction.axes.outer.strides[map], outer);
@@ -103,7 +108,12 @@ impl WindowKernel<'_> {
     }
 
     /// Statements that write the results of those lanes that no other thread has.
-    fn write(&self, kernel: &mut Kernel<'_>, outer: &[String], results: &KernelFunction) -> String {
+    fn write(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        outer: &[String],
+        results: &KernelFunction,
+    ) -> String {
         let (mut text, mut stores) = (String::new(), String::new());
         for lane in 0..self.windows.lanes.count {
             let mut at = outer.to_vec();
@@ -119,7 +129,7 @@ impl WindowKernel<'_> {
 }
 
 /// The function that loads an element of `operand`.
-fn load_function(kernel: &mut Kernel<'_>, operand: usize) -> String {
+fn load_function(kernel: &mut KernelBuilder<'_>, operand: usize) -> String {
     let ty = type_name(kernel.step.operands[operand].dtype.lane());
     let value = kernel.load(operand, "at");
     format!("\nfn load{operand}(at: u32) -> {ty} {{\n    return {value};\n}}\n")

@@ -4,15 +4,15 @@ use super::share::{Row, Share};
 use super::statistics::{PassFold, RowPass, Statistics, passes};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::lanes;
 use crate::codegen::kernel::template::{Holes, holes, indent};
-use crate::codegen::rows::Phase;
+use crate::codegen::rows::DispatchRole;
 
 /// The text of one dispatch.
 pub(crate) struct RowBody<'a> {
     pub row: &'a Row,
-    pub phase: Phase,
+    pub phase: DispatchRole,
     /// The bases of the maps, as further arguments of a call.
     pub arguments: &'a str,
     pub scratch: &'a str,
@@ -22,11 +22,11 @@ pub(crate) struct RowBody<'a> {
 
 impl RowBody<'_> {
     /// The texts that depend on the kind of operation.
-    pub fn holes(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> Holes {
+    pub fn holes(&self, kernel: &mut KernelBuilder<'_>, bases: &[String]) -> Holes {
         let row = self.row;
         let (mut functions, element) = row.rows.element(kernel, bases);
         let mut shared = String::new();
-        if self.phase != Phase::Partial {
+        if self.phase != DispatchRole::Partial {
             let results;
             (results, shared) = row.rows.write(kernel, bases, Ty::F32);
             functions = [functions, results].join("\n");
@@ -41,15 +41,15 @@ impl RowBody<'_> {
     }
 
     /// The part of a row that a thread holds: `held` units, and an edge if there are any.
-    fn held(&self, held: usize) -> Vec<Unit> {
+    fn held(&self, held: usize) -> Vec<HeldElements> {
         let lanes = self.row.rows.lanes();
-        let units = (0..held).map(|k| Unit {
+        let units = (0..held).map(|k| HeldElements {
             name: format!("v{k}"),
             live: format!("j{k} < units"),
             at: format!("j{k}"),
             lanes,
         });
-        units.chain(self.row.rows.has_edges().then(Unit::edge)).collect()
+        units.chain(self.row.rows.has_edges().then(HeldElements::edge)).collect()
     }
 
     /// The shared text and the body for rows that stay in registers.
@@ -85,7 +85,7 @@ impl RowBody<'_> {
     }
 
     /// Statements that find the number of `pass` from the units in registers.
-    fn pass(&self, held: &[Unit], pass: &RowPass) -> String {
+    fn pass(&self, held: &[HeldElements], pass: &RowPass) -> String {
         let RowPass { name, fold, before, term, value } = pass;
         if *fold == PassFold::Max {
             return self.greatest(held, name);
@@ -111,7 +111,7 @@ impl RowBody<'_> {
     /// Statements that find the greatest element from the units in registers, or NaN if there is one. The result of
     /// `max` with NaN is up to the device, so a sum tells whether there is one. `p_faint` scales its
     /// terms down, so that it does not overflow. The sum is NaN also where there are ∞ and −∞, and then so are all results.
-    fn greatest(&self, held: &[Unit], name: &str) -> String {
+    fn greatest(&self, held: &[HeldElements], name: &str) -> String {
         let mut text = format!("var {name}_fold = -p_inf();\nvar {name}_nan = 0f;\n");
         for unit in held {
             let terms = unit.elements();
@@ -131,7 +131,12 @@ impl RowBody<'_> {
     }
 
     /// The shared text and the body for rows that are read for their statistics and then again.
-    fn streamed(&self, kernel: &mut Kernel<'_>, len: &str, epsilon: &str) -> (String, String) {
+    fn streamed(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        len: &str,
+        epsilon: &str,
+    ) -> (String, String) {
         let row = self.row;
         let statistics = Statistics::new(row.kind, len, epsilon);
         let all = self.group_fold.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
@@ -143,13 +148,13 @@ impl RowBody<'_> {
              let end = min(start + {chunk}, units);\nvar state = identity();\n"
         );
         body.push_str(&match self.phase {
-            Phase::Combine => self.merge_parts(&statistics, &parts),
-            Phase::Whole | Phase::Partial => self.merge_units(),
+            DispatchRole::Combine => self.merge_parts(&statistics, &parts),
+            DispatchRole::Whole | DispatchRole::Partial => self.merge_units(),
         });
         body += &format!("state = {};\n", self.group_fold.call("state", "state"));
         body.push_str(&match self.phase {
-            Phase::Partial => self.store_part(&statistics, &parts),
-            Phase::Whole | Phase::Combine => {
+            DispatchRole::Partial => self.store_part(&statistics, &parts),
+            DispatchRole::Whole | DispatchRole::Combine => {
                 statistics.numbers + &self.write_units(statistics.result)
             }
         });
@@ -197,20 +202,21 @@ impl RowBody<'_> {
     /// Statements that write the results of the part's units.
     fn write_units(&self, result: fn(&str) -> String) -> String {
         let (lanes, width) = (self.row.rows.lanes(), self.row.share.width);
-        let edge =
-            self.of_edge(|x| self.write(&Unit { name: x.to_string(), ..Unit::edge() }, result));
+        let edge = self.of_edge(|x| {
+            self.write(&HeldElements { name: x.to_string(), ..HeldElements::edge() }, result)
+        });
         let count = if lanes == 4 { 4 } else { 8 };
         edge + &self.walk(count, |names| {
             let write = |(k, name): (usize, &String)| {
                 let (name, at) = (name.clone(), format!("j + {}u", k * width));
-                self.write(&Unit { name, live: String::new(), at, lanes }, result)
+                self.write(&HeldElements { name, live: String::new(), at, lanes }, result)
             };
             names.iter().enumerate().map(write).collect()
         })
     }
 
     /// A statement that writes the results of a unit.
-    fn write(&self, unit: &Unit, result: fn(&str) -> String) -> String {
+    fn write(&self, unit: &HeldElements, result: fn(&str) -> String) -> String {
         let edge = unit.lanes < self.row.rows.lanes();
         let function = if edge { "write_edge" } else { "write" };
         format!("{function}({}, {}{});\n", unit.at, unit.each(result), self.arguments)
@@ -250,7 +256,7 @@ impl RowBody<'_> {
 }
 
 /// Elements that a thread holds.
-struct Unit {
+struct HeldElements {
     name: String,
     /// WGSL of the condition that the row has the unit.
     live: String,
@@ -259,7 +265,7 @@ struct Unit {
     lanes: usize,
 }
 
-impl Unit {
+impl HeldElements {
     fn edge() -> Self {
         let [name, live, at] = ["w", "lane < edges", "edge"].map(str::to_string);
         Self { name, live, at, lanes: 1 }

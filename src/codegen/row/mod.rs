@@ -9,18 +9,18 @@ use self::share::Row;
 use self::statistics::helpers;
 use super::Dispatch;
 use super::kernel::template::{holes, shader};
-use super::kernel::{Kernel, passed};
+use super::kernel::{KernelBuilder, passed};
 use crate::base::dtype::Ty;
-use crate::codegen::rows::Phase;
+use crate::codegen::rows::DispatchRole;
 use crate::plan::RowForm;
 
 /// Lowers a row form; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(form: &RowForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(form: &RowForm, kernel: &dyn Fn() -> KernelBuilder<'a>) -> Vec<Dispatch> {
     let row = Row::new(form, &kernel());
-    Phase::of(row.parts).iter().map(|&phase| dispatch(&row, kernel(), phase)).collect()
+    DispatchRole::of(row.parts).iter().map(|&phase| dispatch(&row, kernel(), phase)).collect()
 }
 
-fn dispatch(row: &Row, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
+fn dispatch(row: &Row, mut kernel: KernelBuilder<'_>, phase: DispatchRole) -> Dispatch {
     let rows = &row.rows;
     let scratch = rows.bind(&mut kernel, phase, true);
     helpers(row.kind).iter().for_each(|h| kernel.needs(h));
@@ -36,6 +36,6 @@ fn dispatch(row: &Row, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
         vector: rows.unit_type(Ty::F32), units: rows.units(&mut kernel), bases,
     });
     let groups = rows.count().div_ceil(row.share.rows()).saturating_mul(row.parts);
-    let label = if phase == Phase::Partial { " (statistics)" } else { "" };
-    kernel.dispatch(shader!("row.wgsl"), &holes, label, groups)
+    let label = if phase == DispatchRole::Partial { " (statistics)" } else { "" };
+    kernel.dispatch(shader!("row/row.wgsl"), &holes, label, groups)
 }

@@ -1,23 +1,23 @@
 //! A row form with its rows, and the share of a workgroup's threads in them.
 
-use crate::codegen::kernel::{Kernel, THREADS};
-use crate::codegen::rows::Rows;
+use crate::codegen::kernel::{KernelBuilder, THREADS};
+use crate::codegen::rows::CollapsedRows;
 use crate::ops::RowKind;
 use crate::plan::RowForm;
 
 /// A row form.
 pub(super) struct Row {
     pub kind: RowKind,
-    pub rows: Rows,
+    pub rows: CollapsedRows,
     pub parts: usize,
     pub epsilon: Option<u16>,
     pub share: Share,
 }
 
 impl Row {
-    pub fn new(form: &RowForm, kernel: &Kernel<'_>) -> Self {
+    pub fn new(form: &RowForm, kernel: &KernelBuilder<'_>) -> Self {
         let RowForm { kind, outer, len, prologue, epsilon, parts } = form;
-        let rows = Rows::with_edges(kernel, outer, *len, *prologue);
+        let rows = CollapsedRows::with_edges(kernel, outer, *len, *prologue);
         let mut share = Share::new(&rows);
         if *parts > 1 {
             share.held = None;
@@ -41,7 +41,7 @@ impl Share {
         THREADS / self.width
     }
 
-    fn new(rows: &Rows) -> Self {
+    fn new(rows: &CollapsedRows) -> Self {
         let (lanes, len) = (rows.lanes(), rows.len);
         let units = len / lanes;
         if rows.is_across() {

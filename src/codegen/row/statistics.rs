@@ -116,7 +116,7 @@ fn scaled_twice(x: &str) -> String {
 }
 
 const EXPONENTIALS: &str =
-    concat!(shader!("log_sum_exp.wgsl"), "\n", shader!("row_exponentials.wgsl"));
+    concat!(shader!("fold/log_sum_exp.wgsl"), "\n", shader!("row/exponentials.wgsl"));
 
 /// Statistics of a row's elements.
 pub(crate) struct Statistics {
@@ -154,7 +154,7 @@ impl Statistics {
                 fields: &["greatest", "sum"],
             },
             RowKind::LayerNorm => Self {
-                text: shader!("row_moments.wgsl"),
+                text: shader!("row/moments.wgsl"),
                 numbers: format!("let mean = state.mean;\n{}", scale("state.square")),
                 result: |x| format!("({x} - mean) * scale"),
                 fields: &["count", "mean", "square"],
@@ -162,7 +162,7 @@ impl Statistics {
             RowKind::RmsNorm | RowKind::L2Normalize => {
                 let squares = "vec2<f32>(state.near, state.far)";
                 Self {
-                    text: shader!("row_squares.wgsl"),
+                    text: shader!("row/squares.wgsl"),
                     numbers: if kind == RowKind::RmsNorm {
                         format!("let scale = p_rms_scale({squares}, {len}, {epsilon});\n")
                     } else {

@@ -2,15 +2,15 @@
 
 use crate::base::dtype::{DType, Ty};
 use crate::codegen::kernel::template::{fill, holes, indent, shader};
-use crate::codegen::kernel::{Kernel, WORKGROUP, passed};
-use crate::codegen::rows::Rows;
+use crate::codegen::kernel::{KernelBuilder, WORKGROUP, passed};
+use crate::codegen::rows::CollapsedRows;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::{SortForm, SortSchedule};
 
 /// A sort form.
-pub(super) struct Sort {
-    pub rows: Rows,
+pub(super) struct SortKernel {
+    pub rows: CollapsedRows,
     /// The number of elements of each row that are kept.
     pub count: usize,
     pub descending: bool,
@@ -21,10 +21,10 @@ pub(super) struct Sort {
     pub positions: bool,
 }
 
-impl Sort {
-    pub fn new(form: &SortForm, kernel: &Kernel<'_>) -> Self {
+impl SortKernel {
+    pub fn new(form: &SortForm, kernel: &KernelBuilder<'_>) -> Self {
         let SortForm { outer, len, count, dtype, prologue, descending, schedule } = form;
-        let rows = Rows::one_by_one(kernel, outer, *len, *prologue);
+        let rows = CollapsedRows::one_by_one(kernel, outer, *len, *prologue);
         let positions = kernel.step.outputs.iter().any(|output| output.root != *prologue);
         let (count, dtype, prologue) = (*count, *dtype, *prologue);
         let (descending, schedule) = (*descending, *schedule);
@@ -33,7 +33,7 @@ impl Sort {
 
     /// The function `fetch`, which gives the key of element `j` of a row. Equal keys are of equal elements, and keys
     /// are in the order that is asked for.
-    pub fn fetch(&self, kernel: &mut Kernel<'_>) -> String {
+    pub fn fetch(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let ty = self.dtype.lane();
         let (bases, names) = self.rows.bases(kernel);
         let (parameters, arguments) = passed(&names);
@@ -58,7 +58,7 @@ impl Sort {
     }
 
     /// The function `write`, which stores the element of rank `j` of a row by its key and position.
-    pub fn write(&self, kernel: &mut Kernel<'_>) -> String {
+    pub fn write(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let (mut text, bases) = self.rows.bases(kernel);
         let key = if self.descending { "~key" } else { "key" };
         let value = match self.dtype.lane() {
@@ -81,7 +81,7 @@ impl Sort {
     }
 
     /// A workgroup for each of `groups`, numbered `id`: statements at the start of `main`.
-    pub fn each_group(&self, kernel: &mut Kernel<'_>, groups: usize) -> String {
+    pub fn each_group(&self, kernel: &mut KernelBuilder<'_>, groups: usize) -> String {
         let groups = kernel.size(groups);
         format!("let id = {WORKGROUP};\nif id >= {groups} {{\n    return;\n}}\n")
     }
@@ -89,5 +89,5 @@ impl Sort {
 
 /// The arrays `keys` and `positions` of `total` elements, and the function `sort`, which sorts each `span` of them.
 pub(super) fn bitonic(span: usize, total: usize) -> String {
-    fill(shader!("sort_bitonic.wgsl"), &holes! { span, total })
+    fill(shader!("sort/bitonic.wgsl"), &holes! { span, total })
 }

@@ -4,15 +4,15 @@ mod keys;
 mod radix;
 mod select;
 
-use self::keys::{Sort, bitonic};
+use self::keys::{SortKernel, bitonic};
 use super::Dispatch;
-use super::kernel::Kernel;
+use super::kernel::KernelBuilder;
 use crate::codegen::kernel::template::{holes, shader};
 use crate::plan::{SortForm, SortSchedule};
 
 /// Lowers a sort; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(form: &SortForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
-    let sort = Sort::new(form, &kernel());
+pub(super) fn lower<'a>(form: &SortForm, kernel: &dyn Fn() -> KernelBuilder<'a>) -> Vec<Dispatch> {
+    let sort = SortKernel::new(form, &kernel());
     match sort.schedule {
         SortSchedule::Group => vec![lower_small(&sort, kernel())],
         SortSchedule::Select { parts } => select::lower(&sort, kernel, parts),
@@ -24,7 +24,7 @@ pub(super) fn lower<'a>(form: &SortForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec
 const LEAST: usize = 512;
 
 /// The one dispatch of a sort of short rows.
-fn lower_small(sort: &Sort, mut kernel: Kernel<'_>) -> Dispatch {
+fn lower_small(sort: &SortKernel, mut kernel: KernelBuilder<'_>) -> Dispatch {
     let span = sort.rows.len.next_power_of_two();
     let rows = sort.rows.count();
     let group_rows = (LEAST / span).clamp(1, rows.next_power_of_two());
@@ -36,5 +36,5 @@ fn lower_small(sort: &Sort, mut kernel: Kernel<'_>) -> Dispatch {
         rows: kernel.size(rows), len: kernel.size(sort.rows.len), count: kernel.size(sort.count),
     };
     let groups = rows.div_ceil(group_rows);
-    kernel.dispatch(shader!("sort_small.wgsl"), &holes, "", groups)
+    kernel.dispatch(shader!("sort/small.wgsl"), &holes, "", groups)
 }

@@ -1,17 +1,20 @@
 //! Sorts by digits of the keys, the least first (LSD radix sort): for each digit, tiles count theirs, the counts
 //! are summed up, and each element moves to its place among those of its digit.
 
-use super::keys::Sort;
+use super::keys::SortKernel;
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::template::{fill, holes, indent, shader};
-use crate::codegen::kernel::{Kernel, THREADS};
+use crate::codegen::kernel::{KernelBuilder, THREADS};
 use crate::cost::Subgroups;
 use crate::ops::key_bits;
 use crate::plan::{SortForm, SortSchedule};
 
 /// The dispatches of a sort by digits, three a digit.
-pub(super) fn lower<'a>(sort: &Sort, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(
+    sort: &SortKernel,
+    kernel: &dyn Fn() -> KernelBuilder<'a>,
+) -> Vec<Dispatch> {
     let SortSchedule::Digits { bits, votes } = sort.schedule else { return Vec::new() };
     let subgroups = kernel().limits.subgroups.filter(|_| votes);
     let radix = Radix::new(sort, bits, subgroups);
@@ -21,7 +24,7 @@ pub(super) fn lower<'a>(sort: &Sort, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dis
 }
 
 struct Radix<'s> {
-    sort: &'s Sort,
+    sort: &'s SortKernel,
     /// The subgroups whose votes find the elements of equal digits.
     votes: Option<Subgroups>,
     /// Bits of a digit.
@@ -35,7 +38,7 @@ struct Radix<'s> {
 }
 
 impl<'s> Radix<'s> {
-    fn new(sort: &'s Sort, bits: u32, votes: Option<Subgroups>) -> Self {
+    fn new(sort: &'s SortKernel, bits: u32, votes: Option<Subgroups>) -> Self {
         let differing = key_bits(sort.dtype);
         let (tile, passes) = (sort.schedule.tile(), (differing.len() as u32).div_ceil(bits));
         let (keys, tiles) = (tile / THREADS, sort.rows.len.div_ceil(tile));
@@ -69,7 +72,7 @@ impl<'s> Radix<'s> {
 
     /// Binds the inputs of the first pass and the scratch memory, whose name it gives, and the outputs in the last if
     /// the kernel `writes` them.
-    fn bind(&self, kernel: &mut Kernel<'_>, pass: u32, writes: bool) -> String {
+    fn bind(&self, kernel: &mut KernelBuilder<'_>, pass: u32, writes: bool) -> String {
         if writes && pass + 1 == self.passes {
             self.sort.rows.bind_outputs(kernel);
         }
@@ -81,7 +84,13 @@ impl<'s> Radix<'s> {
     }
 
     /// The functions `fetch` and, if wanted, `position`, of the elements that the pass before left.
-    fn source(&self, kernel: &mut Kernel<'_>, pass: u32, scratch: &str, positions: bool) -> String {
+    fn source(
+        &self,
+        kernel: &mut KernelBuilder<'_>,
+        pass: u32,
+        scratch: &str,
+        positions: bool,
+    ) -> String {
         let load = |name: &str, from: &str, len: &str| {
             format!(
                 "fn {name}(row: u32, j: u32) -> u32 {{\n    \
@@ -105,7 +114,7 @@ impl<'s> Radix<'s> {
     }
 
     /// The function `digit` of a key.
-    fn digit(&self, kernel: &mut Kernel<'_>, pass: u32) -> String {
+    fn digit(&self, kernel: &mut KernelBuilder<'_>, pass: u32) -> String {
         let shift = kernel.size((self.low + pass * self.bits) as usize);
         let most = self.digits() - 1;
         format!("fn digit(key: u32) -> u32 {{\n    return (key >> {shift}) & {most}u;\n}}\n")
@@ -116,7 +125,7 @@ impl<'s> Radix<'s> {
     }
 
     /// The count of each digit in each tile.
-    fn count(&self, mut kernel: Kernel<'_>, pass: u32) -> Dispatch {
+    fn count(&self, mut kernel: KernelBuilder<'_>, pass: u32) -> Dispatch {
         let scratch = self.bind(&mut kernel, pass, false);
         let groups = self.sort.rows.count() * self.tiles;
         let [counts, _] = self.counts();
@@ -126,11 +135,11 @@ impl<'s> Radix<'s> {
             digits: self.digits(), tile: self.tile(), scratch, tiles: kernel.size(self.tiles),
             len: kernel.size(self.sort.rows.len), counts: kernel.size(counts),
         };
-        kernel.dispatch(shader!("sort_count.wgsl"), &holes, &self.label("count", pass), groups)
+        kernel.dispatch(shader!("sort/count.wgsl"), &holes, &self.label("count", pass), groups)
     }
 
     /// The sum of the counts of each row and digit before each tile, and of all of them.
-    fn sum(&self, mut kernel: Kernel<'_>) -> Dispatch {
+    fn sum(&self, mut kernel: KernelBuilder<'_>) -> Dispatch {
         let scratch = kernel.bind_scratch(true);
         let group_fold =
             GroupFold { width: THREADS, stride: 1, subgroups: kernel.limits.subgroups };
@@ -143,11 +152,11 @@ impl<'s> Radix<'s> {
             start: self.sort.each_group(&mut kernel, groups), scratch,
             tiles: kernel.size(self.tiles), counts: kernel.size(counts), sums: kernel.size(sums),
         };
-        kernel.dispatch(shader!("sort_sum.wgsl"), &holes, " (sums)", groups)
+        kernel.dispatch(shader!("sort/sum.wgsl"), &holes, " (sums)", groups)
     }
 
     /// The elements in the places that the sums say, or in the outputs.
-    fn place(&self, mut kernel: Kernel<'_>, pass: u32) -> Dispatch {
+    fn place(&self, mut kernel: KernelBuilder<'_>, pass: u32) -> Dispatch {
         let scratch = self.bind(&mut kernel, pass, true);
         let sort = self.sort;
         let groups = sort.rows.count() * self.tiles;
@@ -166,7 +175,7 @@ impl<'s> Radix<'s> {
             wanted: kernel.size(if last { sort.count } else { sort.rows.len }),
             counts: kernel.size(counts), sums: kernel.size(sums),
         };
-        kernel.dispatch(shader!("sort_place.wgsl"), &holes, &self.label("places", pass), groups)
+        kernel.dispatch(shader!("sort/place.wgsl"), &holes, &self.label("places", pass), groups)
     }
 
     fn group_fold(&self) -> GroupFold {
@@ -174,7 +183,7 @@ impl<'s> Radix<'s> {
     }
 
     /// The function `write`, which puts an element where the next pass finds it, or into the outputs.
-    fn write(&self, kernel: &mut Kernel<'_>, pass: u32, scratch: &str) -> String {
+    fn write(&self, kernel: &mut KernelBuilder<'_>, pass: u32, scratch: &str) -> String {
         if pass + 1 == self.passes {
             return self.sort.write(kernel);
         }
@@ -223,8 +232,11 @@ impl<'s> Radix<'s> {
             // Counts of four digits.
             return [sum("vec4<u32>", "State()"), group_fold.around()].join("\n");
         };
-        let mask =
-            if subgroups.most <= 32 { shader!("votes_32.wgsl") } else { shader!("votes_128.wgsl") };
+        let mask = if subgroups.most <= 32 {
+            shader!("sort/votes_32.wgsl")
+        } else {
+            shader!("sort/votes_128.wgsl")
+        };
         let bits = (0..self.bits).fold(String::new(), |mut text, bit| {
             text += &format!("let bit{bit} = (digit & {}u) != 0u;\n", 1 << bit);
             text += &format!("let vote{bit} = ballot(bit{bit});\n");
@@ -251,7 +263,7 @@ impl<'s> Radix<'s> {
                 format!("let place{k} = locals[digit{k}] + around.before[digit{k}] + rank{k};\n")
             });
             let around = group_fold.around_of("counts", "thread");
-            return fill(shader!("sort_counters.wgsl"), &holes! { ranks, around, places });
+            return fill(shader!("sort/counters.wgsl"), &holes! { ranks, around, places });
         }
         let ranks = self.each(|k| {
             format!(
@@ -267,7 +279,7 @@ impl<'s> Radix<'s> {
         let start = group_fold.around_of("everywhere", "thread");
         let (slots, digits) = (SortForm::COUNTS, self.digits());
         let holes = holes! { slots, digits, ranks, local, start, places };
-        fill(shader!("sort_votes.wgsl"), &holes)
+        fill(shader!("sort/votes.wgsl"), &holes)
     }
 
     /// Statements that bring elements in the order of their places, so that neighbours are written together.

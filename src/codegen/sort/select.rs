@@ -1,11 +1,11 @@
 //! The first few of each row's order: a workgroup walks along a row, or a part of it, and sorts only what beats the
 //! last of those that it holds.
 
-use super::keys::{Sort, bitonic};
+use super::keys::{SortKernel, bitonic};
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::template::{holes, shader};
-use crate::codegen::rows::Phase;
+use crate::codegen::rows::DispatchRole;
 
 /// Elements that a workgroup holds.
 const HELD: usize = 1024;
@@ -14,30 +14,35 @@ const ROUND: usize = 512;
 
 /// The dispatches of a selection: one, or with parts a second one that selects among the candidates of each.
 pub(super) fn lower<'a>(
-    sort: &Sort,
-    kernel: &dyn Fn() -> Kernel<'a>,
+    sort: &SortKernel,
+    kernel: &dyn Fn() -> KernelBuilder<'a>,
     parts: usize,
 ) -> Vec<Dispatch> {
-    Phase::of(parts).iter().map(|&phase| dispatch(sort, kernel(), phase, parts)).collect()
+    DispatchRole::of(parts).iter().map(|&phase| dispatch(sort, kernel(), phase, parts)).collect()
 }
 
 /// Partial results are candidates, which a phase finds in each part of a row.
-fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase, parts: usize) -> Dispatch {
+fn dispatch(
+    sort: &SortKernel,
+    mut kernel: KernelBuilder<'_>,
+    phase: DispatchRole,
+    parts: usize,
+) -> Dispatch {
     let scratch = sort.rows.bind(&mut kernel, phase, false);
     let (parts, len) = match phase {
-        Phase::Whole | Phase::Partial => (parts, sort.rows.len),
-        Phase::Combine => (1, parts * sort.count),
+        DispatchRole::Whole | DispatchRole::Partial => (parts, sort.rows.len),
+        DispatchRole::Combine => (1, parts * sort.count),
     };
     let count = kernel.size(sort.count);
     let fetch = match phase {
-        Phase::Combine => fetch_candidates(&scratch, &kernel.size(len)),
-        Phase::Whole | Phase::Partial => {
+        DispatchRole::Combine => fetch_candidates(&scratch, &kernel.size(len)),
+        DispatchRole::Whole | DispatchRole::Partial => {
             sort.fetch(&mut kernel) + "\nfn position(row: u32, j: u32) -> u32 {\n    return j;\n}\n"
         }
     };
     let write = match phase {
-        Phase::Partial => write_candidates(&scratch, &count),
-        Phase::Whole | Phase::Combine => sort.write(&mut kernel),
+        DispatchRole::Partial => write_candidates(&scratch, &count),
+        DispatchRole::Whole | DispatchRole::Combine => sort.write(&mut kernel),
     };
     let groups = sort.rows.count() * parts;
     let holes = holes! {
@@ -45,8 +50,8 @@ fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase, parts: usize) -> 
         held: HELD, round: ROUND, count, parts: kernel.size(parts),
         chunk: kernel.size(len.div_ceil(parts)), len: kernel.size(len),
     };
-    let label = if phase == Phase::Partial { " (parts)" } else { "" };
-    kernel.dispatch(shader!("sort_select.wgsl"), &holes, label, groups)
+    let label = if phase == DispatchRole::Partial { " (parts)" } else { "" };
+    kernel.dispatch(shader!("sort/select.wgsl"), &holes, label, groups)
 }
 
 /// The functions that read candidates, of which a row has `len`.

@@ -149,6 +149,7 @@ impl Maker {
             outputs: self.outputs.into(),
             lookups: Vec::new(),
             borders: Vec::new(),
+            joins: Vec::new(),
             scratch: None,
             cost: Cost::default(),
         };

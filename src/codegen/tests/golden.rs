@@ -5,7 +5,7 @@ use crate::base::dtype::{DType, Ty};
 use crate::cost::Limits;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
-    Form, MatMulForm, ProductLayout, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule,
+    Form, ProductForm, ProductLayout, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule,
     RowForm, Space, Tile,
 };
 
@@ -144,7 +144,7 @@ fn matmul_with_bias_and_relu() {
     let schedule = ProductSchedule { layout: ProductLayout::Tiles(tile), parts: 1 };
     let (batch, precision) = ([][..].into(), Precision::Exact);
     let spread = None;
-    let form = Form::MatMul(MatMulForm {
+    let form = Form::Product(ProductForm {
         batch,
         m,
         n,

@@ -6,7 +6,9 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::cost::{Limits, MatrixUnits};
 use crate::ops::Precision;
-use crate::plan::{Form, MatMulForm, ProductLayout, ProductSchedule, Space, Strip, Tile, UnitTile};
+use crate::plan::{
+    Form, ProductForm, ProductLayout, ProductSchedule, Space, Strip, Tile, UnitTile,
+};
 
 const fn tile(sides: [usize; 5], parts: usize) -> ProductSchedule {
     let tile = Tile::fitting(sides, Tile::LEAST_BYTES);
@@ -61,7 +63,7 @@ fn case(dtype: DType, sides: Sides, schedule: ProductSchedule) -> Case {
     let root = (make.expr.acc(acc) + make.expr.handle(bias)).r();
     make.output(dtype, &dims, root);
     let (batch, precision) = (batch.into(), Precision::Exact);
-    let mut case = make.finish(Form::MatMul(MatMulForm {
+    let mut case = make.finish(Form::Product(ProductForm {
         batch,
         m,
         n,

@@ -5,6 +5,16 @@ use std::fmt;
 use crate::exec::gpu::{AdapterChoice, GpuInfo};
 
 /// A GPU of this host, or a software adapter, as [`Device::gpus`](crate::Device::gpus) lists it.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onetrip::Result<()> {
+/// for gpu in onetrip::Device::gpus().await? {
+///     println!("{}: {}, {}, {:?}", gpu.name(), gpu.api(), gpu.driver(), gpu.pci_bus_id());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuAdapter(pub(in crate::device) GpuInfo);
 
@@ -54,10 +64,10 @@ impl fmt::Display for GpuAdapter {
 
 /// The adapter that a device is to open: one that was [listed](crate::Device::gpus), a part of a name, or a PCI bus ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdapterKey(Key);
+pub struct AdapterKey(KeyKind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Key {
+enum KeyKind {
     Listed(Box<GpuAdapter>),
     Named(String),
 }
@@ -65,15 +75,15 @@ enum Key {
 impl AdapterKey {
     pub(in crate::device) fn choice(&self) -> AdapterChoice {
         match &self.0 {
-            Key::Listed(adapter) => AdapterChoice::again(&adapter.0),
-            Key::Named(name) => AdapterChoice::best(Some(name.clone()), true),
+            KeyKind::Listed(adapter) => AdapterChoice::again(&adapter.0),
+            KeyKind::Named(name) => AdapterChoice::best(Some(name.clone()), true),
         }
     }
 }
 
 impl From<GpuAdapter> for AdapterKey {
     fn from(listed: GpuAdapter) -> Self {
-        Self(Key::Listed(Box::new(listed)))
+        Self(KeyKind::Listed(Box::new(listed)))
     }
 }
 
@@ -85,7 +95,7 @@ impl From<&GpuAdapter> for AdapterKey {
 
 impl From<String> for AdapterKey {
     fn from(name: String) -> Self {
-        Self(Key::Named(name))
+        Self(KeyKind::Named(name))
     }
 }
 

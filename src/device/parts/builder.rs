@@ -26,6 +26,21 @@ use crate::error::{DeviceError, Result};
 ///
 /// The [measured](crate::Device::calibrate) profile of a device is kept there too. Without a cache nothing is measured unless
 /// asked for.
+///
+/// # Examples
+///
+/// ```
+/// use onetrip::{Device, Placement};
+///
+/// let folder = std::env::temp_dir().join("onetrip-of-my-service");
+/// let device = Device::builder()
+///     .cache_folder(folder)
+///     .placement(Placement::Cpu) // where batches do not say otherwise
+///     .without_learning() // no trials of both sides
+///     .cpu()?;
+/// assert!(!device.is_gpu());
+/// # Ok::<_, onetrip::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder opens nothing until `auto`, `gpu`, `cpu` or `wgpu` is called"]
 pub struct DeviceBuilder {

@@ -15,12 +15,12 @@ const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub(crate) struct BusyTracker {
-    state: Mutex<State>,
+    state: Mutex<BusyState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct BusyState {
     running: usize,
     begun: u64,
     waiting: usize,
@@ -79,8 +79,8 @@ impl BusyTracker {
     fn wait_while(
         &self,
         time: Duration,
-        condition: impl FnMut(&mut State) -> bool,
-    ) -> MutexGuard<'_, State> {
+        condition: impl FnMut(&mut BusyState) -> bool,
+    ) -> MutexGuard<'_, BusyState> {
         let mut state = self.state.lock();
         state.waiting += 1;
         let waiting = self.changed.wait_timeout_while(state, time, condition);
@@ -94,7 +94,7 @@ impl BusyTracker {
         let start = Instant::now();
         let mut begun = self.state.lock().begun;
         loop {
-            let until = |state: &mut State| !state.closed;
+            let until = |state: &mut BusyState| !state.closed;
             let state = self.wait_while(QUIET, until);
             let quiet = state.running == 0 && state.begun == begun;
             if state.closed || quiet || start.elapsed() > PATIENCE {
@@ -107,7 +107,7 @@ impl BusyTracker {
 
 impl Pace for BusyTracker {
     fn may_go_on(&self) -> bool {
-        let busy = |state: &mut State| state.running > 0 && !state.closed;
+        let busy = |state: &mut BusyState| state.running > 0 && !state.closed;
         !self.wait_while(SHORT_PATIENCE, busy).closed
     }
 

@@ -24,14 +24,14 @@ enum Act {
 }
 
 /// The expected behaviour. Requests are served in order of arrival, as soon as there is room for the first.
-struct Queue {
+struct QueueModel {
     needs: [u64; RUNS],
     left: u64,
     waiting: VecDeque<usize>,
     granted: [bool; RUNS],
 }
 
-impl Queue {
+impl QueueModel {
     fn serve(&mut self) {
         while let Some(&first) = self.waiting.front()
             && self.needs[first] <= self.left
@@ -65,14 +65,14 @@ impl Wake for Woken {
     }
 }
 
-type Admission = Pin<Box<dyn Future<Output = Result<Permit, TooMuch>>>>;
+type AdmissionFuture = Pin<Box<dyn Future<Output = Result<Permit, TooMuch>>>>;
 
 #[derive(Default)]
-enum RunState {
+enum ModelRun {
     #[default]
     New,
     Waiting {
-        admission: Admission,
+        admission: AdmissionFuture,
         woken: Arc<Woken>,
         was_moved: bool,
     },
@@ -82,27 +82,28 @@ enum RunState {
 
 struct Scenario {
     budget: Budget,
-    queue: Queue,
-    runs: [RunState; RUNS],
+    queue: QueueModel,
+    runs: [ModelRun; RUNS],
 }
 
 impl Scenario {
     fn new(needs: [u64; RUNS]) -> Self {
-        let queue = Queue { needs, left: ALL, waiting: VecDeque::new(), granted: [false; RUNS] };
+        let queue =
+            QueueModel { needs, left: ALL, waiting: VecDeque::new(), granted: [false; RUNS] };
         Self { budget: Budget::new(Some(ALL)), queue, runs: Default::default() }
     }
 
     fn acts(&self) -> Vec<(usize, Act)> {
         let acts = self.runs.iter().enumerate().flat_map(|(run, state)| {
             let acts: &[Act] = match state {
-                RunState::New => &[Act::Ask],
-                RunState::Waiting { woken, .. } if woken.0.load(Ordering::Relaxed) => {
+                ModelRun::New => &[Act::Ask],
+                ModelRun::Waiting { woken, .. } if woken.0.load(Ordering::Relaxed) => {
                     &[Act::Poll, Act::GiveUp]
                 }
-                RunState::Waiting { was_moved: false, .. } => &[Act::Move, Act::GiveUp],
-                RunState::Waiting { .. } => &[Act::GiveUp],
-                RunState::Running(_) => &[Act::End],
-                RunState::Gone => &[],
+                ModelRun::Waiting { was_moved: false, .. } => &[Act::Move, Act::GiveUp],
+                ModelRun::Waiting { .. } => &[Act::GiveUp],
+                ModelRun::Running(_) => &[Act::End],
+                ModelRun::Gone => &[],
             };
             acts.iter().map(move |&act| (run, act))
         });
@@ -117,27 +118,27 @@ impl Scenario {
                 let (budget, bytes) = (self.budget.clone(), self.queue.needs[run]);
                 self.poll(run, Box::pin(async move { budget.admit(bytes).await }), false)
             }
-            (Act::Move | Act::Poll, RunState::Waiting { admission, .. }) => {
+            (Act::Move | Act::Poll, ModelRun::Waiting { admission, .. }) => {
                 self.poll(run, admission, true)
             }
-            _ => RunState::Gone,
+            _ => ModelRun::Gone,
         };
         for (run, state) in self.runs.iter().enumerate() {
-            if let RunState::Waiting { woken, .. } = state {
+            if let ModelRun::Waiting { woken, .. } = state {
                 let woken = woken.0.load(Ordering::Relaxed);
                 assert_eq!(woken, self.queue.granted[run], "run {run} is woken when it may go on");
             }
         }
     }
 
-    fn poll(&self, run: usize, mut admission: Admission, was_moved: bool) -> RunState {
+    fn poll(&self, run: usize, mut admission: AdmissionFuture, was_moved: bool) -> ModelRun {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));
         let polled = admission.as_mut().poll(&mut Context::from_waker(&waker));
         assert_eq!(polled.is_ready(), self.queue.granted[run], "run {run}");
         match polled {
-            Poll::Ready(permit) => RunState::Running(permit.expect("it can fit")),
-            Poll::Pending => RunState::Waiting { admission, woken, was_moved },
+            Poll::Ready(permit) => ModelRun::Running(permit.expect("it can fit")),
+            Poll::Pending => ModelRun::Waiting { admission, woken, was_moved },
         }
     }
 }

@@ -10,7 +10,7 @@ use super::job::Job;
 use super::pool::CpuPool;
 use super::program::{CpuProgram, Tapes};
 use super::values::{RunData, RunValues};
-use crate::base::trace::{Timeline, What};
+use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
 use crate::ops::CpuFunction;
@@ -50,7 +50,7 @@ pub(super) fn run(
     let mut dispatches = 0;
     for (at, (step, tapes)) in program.steps().enumerate() {
         let is_empty = step.is_empty();
-        let _timing = (!is_empty).then(|| timeline.part(What::Step(at)));
+        let _timing = (!is_empty).then(|| timeline.part(TimedWork::Step(at)));
         let done = if wanted() {
             run_step(step, tapes, &mut values, data.functions, &failures)
         } else {
@@ -104,7 +104,7 @@ fn compute(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError>
         Form::Scan(form) => forms::scan::run(job, form, outputs),
         Form::Attention(form) => forms::attention::run(job, form, outputs)?,
         Form::Custom(form) => forms::custom::run(job, form, outputs)?,
-        Form::MatMul(form) => forms::matmul::run(job, form, outputs)?,
+        Form::Product(form) => forms::matmul::run(job, form, outputs)?,
     }
     Ok(())
 }

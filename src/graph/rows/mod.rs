@@ -6,7 +6,7 @@ mod trace;
 
 pub(crate) use trace::{RowAxis, RowReduction, RowTrace, Traces};
 
-use rule::Rule;
+use rule::TracedNode;
 use stretch::{Stretched, stretch};
 use trace::{Mixing, Untraced};
 
@@ -32,7 +32,7 @@ impl Graph {
             let is_traced =
                 |&(id, node): &(NodeId, &Node)| node.op.is_source() || live.contains_key(id);
             for (id, _) in self.iter().filter(is_traced) {
-                let rule = Rule { graph: self, traces: &traces, rows, id };
+                let rule = TracedNode { graph: self, traces: &traces, rows, id };
                 let traced = match stretched.get(id) {
                     _ if inputs.contains(&id) => RowTrace::Each(RowAxis { axis: 0, inner: 1 }),
                     Some(&axis) => RowTrace::Each(axis),

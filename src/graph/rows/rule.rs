@@ -11,14 +11,14 @@ const ALONG: &str = "it goes along the axis of rows";
 const APART: &str = "the rows of its operands are along different axes";
 
 /// One node with the traces of its operands.
-pub(super) struct Rule<'a> {
+pub(super) struct TracedNode<'a> {
     pub graph: &'a Graph,
     pub traces: &'a Traces,
     pub rows: usize,
     pub id: NodeId,
 }
 
-impl Rule<'_> {
+impl TracedNode<'_> {
     pub fn trace(&self) -> Traced {
         let node = self.node();
         let traces = node.inputs.iter().map(|&input| self.of(input));
@@ -168,9 +168,9 @@ impl Rule<'_> {
             return self.mixes(ALONG);
         };
         let place = |id, side: usize, inner: usize| match self.of(id) {
-            RowTrace::Each(rows) if rows.axis == inner => Some((Place::Inner, rows)),
-            RowTrace::Each(rows) if rows.axis == side => Some((Place::Side, rows)),
-            RowTrace::Each(rows) => Some((Place::Batch, rows)),
+            RowTrace::Each(rows) if rows.axis == inner => Some((OperandAxis::Inner, rows)),
+            RowTrace::Each(rows) if rows.axis == side => Some((OperandAxis::Side, rows)),
+            RowTrace::Each(rows) => Some((OperandAxis::Batch, rows)),
             _ => None,
         };
         let at_x = place(x, rx.wrapping_sub(2), rx - 1);
@@ -178,21 +178,23 @@ impl Rule<'_> {
         let rank = self.node().ty.shape.rank();
         let inner = |rows: RowAxis, axis| RowAxis { axis, ..rows };
         Ok(RowTrace::Each(match (at_x, at_w) {
-            (Some((Place::Inner, a)), Some((Place::Inner, b))) if a.inner == b.inner => {
+            (Some((OperandAxis::Inner, a)), Some((OperandAxis::Inner, b)))
+                if a.inner == b.inner =>
+            {
                 return Ok(RowTrace::Reduced(RowReduction::Sum, self.id));
             }
-            (Some((Place::Inner, rows)), None) => {
+            (Some((OperandAxis::Inner, rows)), None) => {
                 let axis = if dims.vector_w { 0 } else { rw - 2 };
                 return Err(Untraced::Long(w, inner(rows, axis)));
             }
-            (None, Some((Place::Inner, rows))) => {
+            (None, Some((OperandAxis::Inner, rows))) => {
                 return Err(Untraced::Long(x, inner(rows, rx - 1)));
             }
-            (Some((Place::Side, rows)), None) => {
+            (Some((OperandAxis::Side, rows)), None) => {
                 inner(rows, rank - if dims.vector_w { 1 } else { 2 })
             }
-            (None, Some((Place::Side, rows))) => inner(rows, rank - 1),
-            (Some((Place::Batch, _)) | None, Some((Place::Batch, _)) | None) => {
+            (None, Some((OperandAxis::Side, rows))) => inner(rows, rank - 1),
+            (Some((OperandAxis::Batch, _)) | None, Some((OperandAxis::Batch, _)) | None) => {
                 let batch = dims.batch.rank();
                 let shifts = [(x, rx.saturating_sub(2)), (w, rw.saturating_sub(2))];
                 self.common(shifts.into_iter().map(|(id, own)| (id, batch - own)))?
@@ -296,7 +298,7 @@ impl Rule<'_> {
 }
 
 /// The axes of an operand of a product.
-enum Place {
+enum OperandAxis {
     Batch,
     /// The rows of x or the columns of w.
     Side,

@@ -48,7 +48,7 @@ impl GpuCommandBatch {
             let (least, most) = callable.parameter_counts();
             check_count("number of operands", operands.len(), callable.arity(), callable.arity())?;
             check_count("number of parameters", parameters.len(), least, most)?;
-            self.record_call(callable, operands, &Given(parameters))
+            self.record_call(callable, operands, &GivenParameters(parameters))
         }))
     }
 
@@ -57,7 +57,7 @@ impl GpuCommandBatch {
         &self,
         callable: Callable,
         operands: &[AnyId],
-        given: &Given<'_>,
+        given: &GivenParameters<'_>,
     ) -> Result<AnyId, Refusal> {
         let op = match callable {
             Callable::Elementwise(op) => {
@@ -95,7 +95,7 @@ impl GpuCommandBatch {
         &self,
         composed: Composed,
         operands: &[AnyId],
-        given: &Given<'_>,
+        given: &GivenParameters<'_>,
     ) -> Result<AnyId, Refusal> {
         match operands[0].dtype {
             DType::F32 => self.compose_numeric::<f32>(composed, operands, given),
@@ -111,7 +111,7 @@ impl GpuCommandBatch {
         &self,
         composed: Composed,
         operands: &[AnyId],
-        given: &Given<'_>,
+        given: &GivenParameters<'_>,
     ) -> Result<AnyId, Refusal> {
         match composed {
             Composed::Linear => {
@@ -128,7 +128,7 @@ impl GpuCommandBatch {
         &self,
         composed: Composed,
         operands: &[AnyId],
-        given: &Given<'_>,
+        given: &GivenParameters<'_>,
     ) -> Result<AnyId, Refusal> {
         let x = self.typed::<T>(operands[0])?;
         Ok(match composed {
@@ -162,9 +162,9 @@ fn check_count(
 }
 
 /// The parameters that a call was given.
-struct Given<'a>(&'a [Parameter]);
+struct GivenParameters<'a>(&'a [Parameter]);
 
-impl Given<'_> {
+impl GivenParameters<'_> {
     fn number(&self, at: usize) -> Result<f64, MistakeKind> {
         match self.0.get(at) {
             Some(&Parameter::Number(number)) => Ok(number),

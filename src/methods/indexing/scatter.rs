@@ -5,7 +5,7 @@ use crate::base::dtype::{Element, Index, Numeric};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::arguments::axes::resolve;
-use crate::methods::views;
+use crate::methods::movement::views;
 use crate::ops::{Op, SearchSide, SortOrder};
 use crate::record::{Refusal, UserCall};
 
@@ -58,7 +58,7 @@ operations! {
 }
 
 /// The parts that scatters share, for operands that fit.
-struct Scattered<'b, I> {
+struct ScatterParts<'b, I> {
     /// The updates in the order of their places, those of one place in their own.
     order: Tensor<'b, u32>,
     /// The places in that order.
@@ -81,7 +81,7 @@ fn scatter<'b, T: Element, I: Index>(
     axis: isize,
 ) -> TensorResult<'b, T> {
     let Some(scattered) = scattered(x, indices, updates, axis)? else { return Ok(x) };
-    let Scattered { order, written, last, axis, .. } = scattered;
+    let ScatterParts { order, written, last, axis, .. } = scattered;
     let taken = updates.gather(order.gather(last, 0), axis as isize);
     Ok(written.select(taken, x))
 }
@@ -92,7 +92,7 @@ fn scattered<'b, T: Element, I: Index>(
     indices: Tensor<'b, I>,
     updates: Tensor<'b, T>,
     axis: isize,
-) -> Result<Option<Scattered<'b, I>>, Refusal> {
+) -> Result<Option<ScatterParts<'b, I>>, Refusal> {
     let (target, places) = (x.known_shape()?, indices.known_shape()?);
     let source = updates.known_shape()?;
     let axis = resolve(axis, &target)?;
@@ -123,7 +123,7 @@ fn scattered<'b, T: Element, I: Index>(
     // Past a place without updates those of the next begin, or there are none.
     let last = written.select(last, 0);
     let written = column(written, axis, rank, size);
-    Ok(Some(Scattered { order, sorted, written, last, axis, rank, count }))
+    Ok(Some(ScatterParts { order, sorted, written, last, axis, rank, count }))
 }
 
 /// `x` combined with the result of the updates of each place: a scan along the axis that begins anew at each place.
@@ -135,7 +135,7 @@ fn combined<'b, T: Numeric, I: Index>(
     combine: impl Fn(Tensor<'b, T>, Tensor<'b, T>) -> Tensor<'b, T>,
 ) -> TensorResult<'b, T> {
     let Some(scattered) = scattered(x, indices, updates, axis)? else { return Ok(x) };
-    let Scattered { order, sorted, written, last, axis, rank, count } = scattered;
+    let ScatterParts { order, sorted, written, last, axis, rank, count } = scattered;
     let mut sums = updates.gather(order, axis as isize);
     let mut step = 1;
     while step < count {

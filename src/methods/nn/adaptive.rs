@@ -8,8 +8,8 @@ use crate::base::shape::{Shape, Window};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::arguments::checks::{check_parameter, layout};
-use crate::methods::resize::LONGEST;
-use crate::methods::views::{along, windows};
+use crate::methods::movement::views::{along, windows};
+use crate::methods::nn::resize::LONGEST;
 use crate::ops::check_size;
 
 /// Windows that differ in how they start or in size in more ways than this are looked up element by element.

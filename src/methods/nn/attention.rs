@@ -39,6 +39,16 @@ impl AttentionMask {
     }
 
     /// [`Keep`](Self::Keep) of an operand of the batch.
+    ///
+    /// ```
+    /// # use onetrip::{Attention, AttentionMask, Device, GpuCommandBatch};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let q = batch.full([1, 2, 4], 1.0_f32); // 1 sequence, 2 tokens
+    /// let seen = batch.upload_shaped([true, false, true, true], [2, 2]); // The first token sees itself alone.
+    /// let mask = Some(AttentionMask::keep(&batch, seen));
+    /// let y = q.scaled_dot_product_attention(q, q, Attention { mask, ..Attention::default() });
+    /// assert_eq!(y.shape().unwrap().dims(), [1, 2, 4]);
+    /// ```
     #[track_caller]
     pub fn keep(batch: &GpuCommandBatch, mask: impl Operand<bool>) -> Self {
         Self::Keep(batch.option("AttentionMask::keep", mask))

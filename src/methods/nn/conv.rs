@@ -2,14 +2,14 @@
 
 use smallvec::SmallVec;
 
-use super::window::{Slide, slid};
+use super::window::{AxisWindows, slid};
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Move, Shape, Window};
 use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::methods::linear::product;
-use crate::methods::views::moved;
+use crate::methods::movement::views::moved;
 use crate::ops::Precision;
 use crate::record::UserCall;
 
@@ -56,16 +56,16 @@ impl<const D: usize> Default for Conv<D> {
 }
 
 /// The sizes of a convolution.
-struct Sizes<const D: usize> {
+struct ConvSizes<const D: usize> {
     batch: usize,
     groups: usize,
     /// Channels and filters of a group.
     channels: usize,
     filters: usize,
-    slides: [Slide; D],
+    slides: [AxisWindows; D],
 }
 
-impl<const D: usize> Sizes<D> {
+impl<const D: usize> ConvSizes<D> {
     fn counts(&self) -> impl Iterator<Item = usize> + '_ {
         self.slides.iter().map(|slide| slide.count)
     }
@@ -84,8 +84,9 @@ impl<const D: usize> Sizes<D> {
         [self.batch, self.groups * self.filters].into_iter().chain(self.counts()).collect()
     }
 
-    /// Returns true if each filter sees so few channels that its elements are added up one by one.
-    fn is_depthwise(&self) -> bool {
+    /// Returns true if each filter sees one channel and shares it with few others. Its elements are then added up one by one,
+    /// by a reduction over windows.
+    fn is_added_directly(&self) -> bool {
         self.channels == 1 && self.filters <= 4
     }
 }
@@ -134,7 +135,7 @@ pub(super) fn convolved<'b, T: Numeric, const D: usize>(
     check_shape("bias", bias, filters)?;
     let zero = Scalar::new(T::DTYPE, 0.0);
     let windows = slid(UserCall::outer_name(), x, 2, &sizes.slides, zero)?;
-    let y = if sizes.is_depthwise() {
+    let y = if sizes.is_added_directly() {
         taps_added(windows, w, &sizes)
     } else {
         taps_multiplied(windows, w, &sizes, conv.precision)
@@ -153,10 +154,10 @@ pub(super) fn convolved<'b, T: Numeric, const D: usize>(
 fn taps_multiplied<'b, T: Numeric, const D: usize>(
     windows: Tensor<'b, T>,
     w: Tensor<'b, T>,
-    sizes: &Sizes<D>,
+    sizes: &ConvSizes<D>,
     precision: Precision,
 ) -> Tensor<'b, T> {
-    let &Sizes { batch, groups, channels, filters, .. } = sizes;
+    let &ConvSizes { batch, groups, channels, filters, .. } = sizes;
     let along = sizes.counts().zip(sizes.window()).flat_map(|(count, size)| [count, size]);
     let grouped =
         windows.reshape(Shape::from_iter([batch, groups, channels].into_iter().chain(along)));
@@ -174,9 +175,9 @@ fn taps_multiplied<'b, T: Numeric, const D: usize>(
 fn taps_added<'b, T: Numeric, const D: usize>(
     windows: Tensor<'b, T>,
     w: Tensor<'b, T>,
-    sizes: &Sizes<D>,
+    sizes: &ConvSizes<D>,
 ) -> Tensor<'b, T> {
-    let &Sizes { batch, groups, filters, .. } = sizes;
+    let &ConvSizes { batch, groups, filters, .. } = sizes;
     let along = sizes.counts().zip(sizes.window()).flat_map(|(count, size)| [count, size]);
     let windows = windows.reshape(Shape::from_iter([batch, groups, 1].into_iter().chain(along)));
     let elements = sizes.window().flat_map(|size| [1, size]);
@@ -186,21 +187,25 @@ fn taps_added<'b, T: Numeric, const D: usize>(
 }
 
 /// The sizes of `conv` of `x` and `w`, if they fit.
-fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D>, MistakeKind> {
+fn sizes<const D: usize>(
+    x: &Shape,
+    w: &Shape,
+    conv: &Conv<D>,
+) -> Result<ConvSizes<D>, MistakeKind> {
     let groups = conv.groups;
     let layouts =
         ["[filters, channels / groups, size]", "[filters, channels / groups, height, width]"];
     check_layouts::<D>(x, w, layouts, groups, || {
         x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups)
     })?;
-    let mut slides = [Slide::default(); D];
+    let mut slides = [AxisWindows::default(); D];
     for (at, slide) in slides.iter_mut().enumerate() {
         let (size, step, dilation) = (w[2 + at], conv.stride[at], conv.dilation[at]);
         let window = Window { size, step, dilation };
-        *slide = Slide::new(window, x, 2 + at, conv.padding[at], false)?;
+        *slide = AxisWindows::new(window, x, 2 + at, conv.padding[at], false)?;
     }
     let (channels, filters) = (w[1], w[0] / groups);
-    Ok(Sizes { batch: x[0], groups, channels, filters, slides })
+    Ok(ConvSizes { batch: x[0], groups, channels, filters, slides })
 }
 
 /// Checks the ranks of `x` and of `w`, which has one of `layouts` over one or two axes, and how the channels of the two

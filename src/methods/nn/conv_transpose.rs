@@ -54,7 +54,7 @@ impl<const D: usize> Default for ConvTranspose<D> {
 }
 
 /// One axis where the argument is written out: elements `step` apart, of which `start..end` are taken, between zeros.
-struct Axis {
+struct SpreadAxis {
     step: usize,
     start: usize,
     end: usize,
@@ -117,7 +117,7 @@ fn conv_transpose<'b, T: Numeric, const D: usize>(
     check_layouts::<D>(&shape, &filters, layouts, conv.groups, || {
         shape[1] == filters[0] && filters[0].is_multiple_of(conv.groups)
     })?;
-    let axes: Vec<Axis> =
+    let axes: Vec<SpreadAxis> =
         (0..D).map(|at| axis(&shape, &filters, conv, at)).collect::<Result<_, _>>()?;
     if let Some(phases) = phases(&shape, &filters, conv) {
         return by_phases(x, (w, &filters), bias, conv, &phases);
@@ -136,7 +136,7 @@ fn by_phases<'b, T: Numeric, const D: usize>(
     (w, filters): (Tensor<'b, T>, &Shape),
     bias: Option<Tensor<'b, T>>,
     conv: &ConvTranspose<D>,
-    phases: &[Phases; D],
+    phases: &[PhasedAxis; D],
 ) -> TensorResult<'b, T> {
     let shape = x.known_shape()?;
     let count = filters[1] * conv.groups;
@@ -172,7 +172,7 @@ fn phases_of<'b, T: Numeric, const D: usize>(
     w: Tensor<'b, T>,
     shape: &Shape,
     groups: usize,
-    phases: &[Phases; D],
+    phases: &[PhasedAxis; D],
 ) -> Tensor<'b, T> {
     let (seen, each) = (shape[0] / groups, shape[1]);
     let longer = filled(phases).zip(&shape.dims()[2..]);
@@ -195,7 +195,7 @@ fn phases_of<'b, T: Numeric, const D: usize>(
 fn spread_out<'b, T: Numeric>(
     x: Tensor<'b, T>,
     shape: &Shape,
-    axes: &[Axis],
+    axes: &[SpreadAxis],
 ) -> TensorResult<'b, T> {
     let lead = &shape.dims()[..2];
     let each = || axes.iter().zip(&shape.dims()[2..]);
@@ -230,7 +230,7 @@ fn turned<'b, T: Numeric>(w: Tensor<'b, T>, shape: &Shape, groups: usize) -> Ten
 }
 
 /// One axis where results are computed by the phases of the stride.
-struct Phases {
+struct PhasedAxis {
     step: usize,
     /// Elements of a filter that a phase takes.
     taps: usize,
@@ -244,18 +244,23 @@ struct Phases {
 }
 
 /// Elements of a filter along each axis with the zeros that fill it up.
-fn filled(phases: &[Phases]) -> impl Iterator<Item = usize> {
+fn filled(phases: &[PhasedAxis]) -> impl Iterator<Item = usize> {
     phases.iter().map(|axis| axis.taps * axis.step)
 }
 
 /// The phases of each axis; `None` where zeros between the elements cost less, or dilation mixes phases.
-fn phases<const D: usize>(x: &Shape, w: &Shape, conv: &ConvTranspose<D>) -> Option<[Phases; D]> {
+fn phases<const D: usize>(
+    x: &Shape,
+    w: &Shape,
+    conv: &ConvTranspose<D>,
+) -> Option<[PhasedAxis; D]> {
     let strided = conv.stride.iter().any(|&step| step > 1);
     let channels = w[0] / conv.groups;
     if !strided || channels < FEW_CHANNELS || conv.dilation.iter().any(|&dilation| dilation > 1) {
         return None;
     }
-    let axes: Vec<Phases> = (0..D).map(|at| phases_along(x, w, conv, at)).collect::<Option<_>>()?;
+    let axes: Vec<PhasedAxis> =
+        (0..D).map(|at| phases_along(x, w, conv, at)).collect::<Option<_>>()?;
     axes.try_into().ok()
 }
 
@@ -264,7 +269,7 @@ fn phases_along<const D: usize>(
     w: &Shape,
     conv: &ConvTranspose<D>,
     at: usize,
-) -> Option<Phases> {
+) -> Option<PhasedAxis> {
     let (len, size, step) = (x[2 + at], w[2 + at], conv.stride[at]);
     let (before, after) = conv.padding[at];
     let all =
@@ -279,7 +284,7 @@ fn phases_along<const D: usize>(
     let taken = before - first * step..end - first * step;
     let places = (last + 1).checked_sub(first)?;
     taps.max(places).checked_mul(step)?;
-    (!seen.is_empty()).then_some(Phases { step, taps, places, seen, border, taken })
+    (!seen.is_empty()).then_some(PhasedAxis { step, taps, places, seen, border, taken })
 }
 
 /// Axis `at` of the image, checked.
@@ -288,7 +293,7 @@ fn axis<const D: usize>(
     w: &Shape,
     conv: &ConvTranspose<D>,
     at: usize,
-) -> Result<Axis, MistakeKind> {
+) -> Result<SpreadAxis, MistakeKind> {
     let (len, size) = (x[2 + at], w[2 + at]);
     let (step, dilation, more) = (conv.stride[at], conv.dilation[at], conv.output_padding[at]);
     check_window(Window { size, step, dilation })?;
@@ -309,5 +314,5 @@ fn axis<const D: usize>(
     // The elements left out at the front may reach past all elements, into the zeros after them.
     let past = zeros(-left).saturating_sub(end);
     let border = (zeros(left), zeros(right).saturating_sub(past));
-    Ok(Axis { step, start: zeros(-left).min(end), end, border })
+    Ok(SpreadAxis { step, start: zeros(-left).min(end), end, border })
 }

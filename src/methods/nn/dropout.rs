@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use crate::base::dtype::{DType, Element, Float, Scalar};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
-use crate::methods::random::check_probability;
+use crate::methods::create::random::check_probability;
 use crate::ops::{Elementwise, Op};
 
 operations! {

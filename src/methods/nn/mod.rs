@@ -1,4 +1,4 @@
-//! Layers of networks: windows and convolutions, pooling, normalisations, attention, recurrent layers, dropout.
+//! Layers of networks: windows and convolutions, pooling, normalisations, attention, recurrent layers, dropout, resizing.
 
 pub(super) mod conv;
 
@@ -18,6 +18,8 @@ pub(super) mod recurrent;
 
 pub(super) mod dropout;
 
+pub(super) mod resize;
+
 mod window;
 
 pub use attention::{Attention, AttentionMask, Causal};
@@ -25,5 +27,6 @@ pub use conv::{Conv, Conv1d, Conv2d};
 pub use conv_transpose::{ConvTranspose, ConvTranspose1d, ConvTranspose2d};
 pub use pool::{Pool, Pool1d, Pool2d};
 pub use recurrent::{CellWeights, LstmState, Recurrence};
+pub use resize::{Corners, ImageSize};
 pub use rotary::Rotary;
 pub(super) use window::unfold;

@@ -1,6 +1,6 @@
 //! Pooling: reductions over windows that slide along the last axes.
 
-use super::window::{Slide, slid};
+use super::window::{AxisWindows, slid};
 use crate::base::dtype::{DType, Element, Float, Numeric, Scalar};
 use crate::base::shape::Window;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
@@ -147,15 +147,15 @@ fn pooled<'b, T: Element, const D: usize>(
     x: Tensor<'b, T>,
     pool: &Pool<D>,
     border: f64,
-) -> Result<(Tensor<'b, T>, [Slide; D], Axes), Refusal> {
+) -> Result<(Tensor<'b, T>, [AxisWindows; D], Axes), Refusal> {
     let shape = x.known_shape()?;
     let wanted = if D == 1 { "[…, length]" } else { "[…, height, width]" };
     let lead = shape.rank().checked_sub(D).ok_or_else(|| layout(wanted, &shape))?;
     let stride = pool.stride.unwrap_or(pool.size);
-    let mut slides = [Slide::default(); D];
+    let mut slides = [AxisWindows::default(); D];
     for (at, slide) in slides.iter_mut().enumerate() {
         let window = Window { size: pool.size[at], step: stride[at], dilation: pool.dilation[at] };
-        *slide = Slide::new(window, &shape, lead + at, pool.padding[at], pool.ceil_mode)?;
+        *slide = AxisWindows::new(window, &shape, lead + at, pool.padding[at], pool.ceil_mode)?;
     }
     let border = Scalar::new(T::DTYPE, border);
     let windows = slid(UserCall::outer_name(), x, lead, &slides, border)?;

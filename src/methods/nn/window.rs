@@ -10,12 +10,12 @@ use crate::batch::{Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::arguments::axes::resolve;
 use crate::methods::arguments::checks::check_parameter;
-use crate::methods::views::windows;
+use crate::methods::movement::views::windows;
 use crate::ops::{Op, check_size};
 
 /// Windows along an axis with a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slide {
+pub(super) struct AxisWindows {
     pub window: Window,
     pub len: usize,
     pub before: usize,
@@ -25,14 +25,14 @@ pub(super) struct Slide {
     pub count: usize,
 }
 
-impl Default for Slide {
+impl Default for AxisWindows {
     fn default() -> Self {
         let window = Window { size: 1, step: 1, dilation: 1 };
         Self { window, len: 0, before: 0, after: 0, beyond: 0, count: 0 }
     }
 }
 
-impl Slide {
+impl AxisWindows {
     /// `window` along `axis` of `shape` between borders of `before` and `after`. With `ceil_mode` the last window may
     /// reach past them, as long as it does not start after the elements of the axis.
     pub fn new(
@@ -104,7 +104,7 @@ pub(in crate::methods) fn unfold<T: Element>(
     let shape = x.known_shape()?;
     let axis = resolve(axis, &shape)?;
     check_parameter("step", step > 0, "at least 1", &step)?;
-    Slide::new(window, &shape, axis, (0, 0), false)?;
+    AxisWindows::new(window, &shape, axis, (0, 0), false)?;
     check_rank(&shape, 1)?;
     let windows = windows("unfold", x, axis, window);
     let axes = (0..=shape.rank() as isize).filter(|&a| a != axis as isize + 1);
@@ -118,7 +118,7 @@ pub(super) fn slid<'b, T: Element>(
     name: &'static str,
     x: Tensor<'b, T>,
     lead: usize,
-    slides: &[Slide],
+    slides: &[AxisWindows],
     border: Scalar,
 ) -> TensorResult<'b, T> {
     let shape = x.known_shape()?;
@@ -143,8 +143,8 @@ fn check_rank(shape: &Shape, more: usize) -> Result<(), MistakeKind> {
 }
 
 /// Refuses windows and borders with more elements than can be counted.
-fn check_windows(shape: &Shape, lead: usize, slides: &[Slide]) -> Result<(), MistakeKind> {
-    let along = |of: &dyn Fn(&Slide) -> usize| -> Shape {
+fn check_windows(shape: &Shape, lead: usize, slides: &[AxisWindows]) -> Result<(), MistakeKind> {
+    let along = |of: &dyn Fn(&AxisWindows) -> usize| -> Shape {
         shape.dims()[..lead].iter().copied().chain(slides.iter().map(of)).collect()
     };
     check_size(&along(&|s| s.count.saturating_mul(s.window.size)))?;

@@ -84,7 +84,7 @@ impl<'a> Handovers<'a> {
         if !made_by_map && reader.form.kernel().points() > elements {
             return Some(format!("{name} is broadcast"));
         }
-        let in_tiles = matches!(reader.form, Form::MatMul(_) | Form::Attention(_));
+        let in_tiles = matches!(reader.form, Form::Product(_) | Form::Attention(_));
         in_tiles.then(|| format!("each tile of {reads} would compute {name} anew"))
     }
 }
@@ -97,7 +97,7 @@ fn kind(form: &Form) -> &'static str {
         Form::Row(_) => "a row operation",
         Form::Scan(_) => "a scan",
         Form::Sort(_) => "a sort",
-        Form::MatMul(_) => "a matrix product",
+        Form::Product(_) => "a matrix product",
         Form::Attention(_) => "an attention",
         Form::Custom(_) => "a kernel of your own",
     }

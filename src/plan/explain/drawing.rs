@@ -8,8 +8,8 @@ use crate::cost::{Backend, Limits};
 use crate::ops::Type;
 use crate::picture::{Kernel, Memory, Part, Picture, Stored, Transfer};
 use crate::plan::forms::Measure;
-use crate::plan::place::chooser::Chooser;
-use crate::plan::place::split::{PartOf, SideTargets};
+use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::split::{PartOf, SideTargets};
 use crate::plan::schedule::memory::lives;
 use crate::plan::step::Step;
 use crate::plan::value::{Home, ValueId};
@@ -38,6 +38,14 @@ impl Explanation {
 
     /// The recorded graph alone as SVG: operations of one kernel have one colour. It has a light and a dark theme, and
     /// draws blocks that repeat once.
+    ///
+    /// ```
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// batch.upload(&[1.0_f32, -2.0]).relu();
+    /// assert!(batch.explain()?.to_svg().starts_with("<svg"));
+    /// # Ok::<_, onetrip::Error>(())
+    /// ```
     #[must_use]
     pub fn to_svg(&self) -> String {
         self.picture().to_svg()

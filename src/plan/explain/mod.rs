@@ -22,11 +22,26 @@ use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::graph::{Graph, NodeId};
-use crate::plan::place::chooser::Chooser;
-use crate::plan::place::split::SideTargets;
+use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::split::SideTargets;
 
 /// The kernels that will run, their sides and the reasons. Prints as text, which is written only then;
 /// [`to_html`](Self::to_html) is a page of HTML.
+///
+/// ```
+/// use onetrip::{Backend, Device, GpuCommandBatch};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.upload(&[1.0_f32, -2.0]);
+/// (x * 2.0 + 1.0).relu();
+/// let plan = batch.explain()?;
+/// println!("{plan}");
+/// assert_eq!((plan.kernels(), plan.dispatches()), (&["mul+add+relu".to_owned()][..], 1));
+/// assert_eq!((plan.backend(), plan.sides()), (Backend::Cpu, &[Backend::Cpu][..]));
+/// println!("{} bytes, {} of the budget", plan.peak_bytes(), plan.budget_bytes());
+/// println!("{} s, of {:?}", plan.predicted_seconds(), plan.predictions().collect::<Vec<_>>());
+/// # Ok::<_, onetrip::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Explanation {
     kernels: Vec<String>,

@@ -8,8 +8,8 @@ use crate::cost::{Curve, Placement};
 use crate::device::Device;
 use crate::picture::tests::Page;
 use crate::picture::{Fate, Memory, Picture};
-use crate::plan::place::chooser::Chooser;
-use crate::plan::place::tests::{divided, targets};
+use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::tests::{divided, targets};
 use crate::plan::{Target, place};
 
 /// The picture of the batch on a device of the host alone.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::base::units::seconds;
 use crate::cost::{Backend, Residence};
-use crate::plan::place::chooser::Chooser;
-use crate::plan::place::split::{PartOf, SideTargets, Steps};
+use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::split::{PartOf, SideTargets, Steps};
 use crate::plan::step::Step;
 use crate::plan::step::total;
 use crate::plan::value::Home;

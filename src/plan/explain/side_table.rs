@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use super::reasons::{PartReasons, parts, transfers};
 use crate::base::units::{bytes, seconds};
 use crate::cost::Residence;
-use crate::plan::place::chooser::Chooser;
-use crate::plan::place::split::SideTargets;
+use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::split::SideTargets;
 use crate::plan::{Phase, Placed};
 
 /// Prints the time of each step on both sides, the reason for its side, and each transfer.
@@ -65,7 +65,7 @@ mod tests {
     use crate::batch::{GpuCommandBatch, Tensor};
     use crate::cost::{Curve, Placement};
     use crate::device::Device;
-    use crate::plan::place::tests::{divided, targets};
+    use crate::plan::placement::tests::{divided, targets};
     use crate::plan::{Explanation, Target, place};
 
     /// The explanation of a product of 64² and the operations that follow.

@@ -1,13 +1,12 @@
 //! The kernel forms: the kinds of kernels, with holes for expressions.
 //!
-//! Each form has one file or folder, with all that the plan must know of it: the spaces that it iterates over, its work, its
+//! Each form has a file or folder of its own, with all that the plan must know of it: the spaces that it iterates over, its work, its
 //! schedule on a GPU and its name. A new form implements [`KernelForm`] and has one row of the table below;
 //! `CONTRIBUTING.md` lists the other files that know of it.
 
 pub(super) mod attention;
 pub(super) mod axes;
 pub(super) mod custom;
-mod join;
 mod kernel_form;
 pub(super) mod map;
 pub(super) mod product;
@@ -20,11 +19,10 @@ mod tally;
 pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
 pub(crate) use self::axes::{CollapsedAxes, Dims};
 pub(crate) use self::custom::CustomForm;
-pub(crate) use self::join::Joined;
 pub(crate) use self::kernel_form::{KernelForm, Measure};
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
-    MatMulForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,
+    ProductForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::reduce::{ReduceForm, ReduceLayout, ReduceSchedule, Sliding};
 pub(crate) use self::row::RowForm;
@@ -62,7 +60,7 @@ forms! {
     Row(RowForm),
     Scan(ScanForm),
     Sort(SortForm),
-    MatMul(MatMulForm),
+    Product(ProductForm),
     Attention(AttentionForm),
     Custom(CustomForm),
 }

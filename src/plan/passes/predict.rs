@@ -3,7 +3,7 @@
 use crate::base::shape::{View, points};
 use crate::cost::{Backend, Limits, WINDOW_FLOPS, Work};
 use crate::expr::{ExprNode, Ref};
-use crate::plan::forms::{Form, Joined, Tally};
+use crate::plan::forms::Tally;
 use crate::plan::step::{Cost, Step, total};
 use crate::plan::step_parts::OperandSource;
 use crate::plan::target::Target;
@@ -23,7 +23,8 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
     let work = Work { bytes: read as f64 + written as f64, ..tally.work };
     let on_host = form.on_host(work);
     let [arithmetic, transcendental] = repeated(step);
-    let indexed_loads = if is_join(step) { 0.0 } else { form.host_indexed_loads(&context) };
+    let indexed_loads =
+        if step.copied_join().is_some() { 0.0 } else { form.host_indexed_loads(&context) };
     let on_cpu = Work {
         arithmetic: (on_host.arithmetic - form.host_spares(&context) - arithmetic).max(0.0)
             + WINDOW_FLOPS * indexed_loads,
@@ -53,14 +54,6 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
 
 /// Least neighbouring elements for which the host computes once what is the same for all of them.
 const RUN: usize = 8;
-
-/// Returns whether the step only joins values along an axis: the host copies them.
-fn is_join(step: &Step) -> bool {
-    match (&step.form, &step.outputs[..]) {
-        (Form::Map(_), [output]) => Joined::of(&step.expr, &step.scalars, output.root).is_some(),
-        _ => false,
-    }
-}
 
 /// The flops of outputs that the host spares, since values are the same for neighbouring elements: arithmetic and
 /// transcendental ones.

@@ -33,7 +33,7 @@ pub(crate) fn scale(ir: Ir, target: &Target) -> Ir {
 /// larger of both, so that nothing overflows on the way that does not at its end.
 fn product(out: &mut Ir, node: &IrNode) -> Ix {
     let [x, w] = [node.inputs[0], node.inputs[1]];
-    let mut maker = Maker { out, like: node };
+    let mut maker = NodeMaker { out, like: node };
     // A scale for each matrix, or one where a vector is multiplied.
     let matrices = [x, w].iter().all(|&side| maker.shape(side).rank() >= 2);
     let [s, t] = [x, w].map(|side| maker.scale(side, matrices));
@@ -63,13 +63,13 @@ pub(super) fn rows(x: &Shape) -> usize {
     x.rank().checked_sub(2).map_or(1, |axis| x[axis])
 }
 
-struct Maker<'a> {
+struct NodeMaker<'a> {
     out: &'a mut Ir,
     /// The node whose place new nodes take.
     like: &'a IrNode,
 }
 
-impl Maker<'_> {
+impl NodeMaker<'_> {
     fn node(&mut self, op: Op, inputs: SmallVec<[Ix; 3]>, shape: Shape) -> Ix {
         let ty = Type { dtype: DType::F32, shape };
         self.out.push(IrNode { op, inputs, ty, ..self.like.clone() })

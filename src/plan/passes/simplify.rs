@@ -15,11 +15,11 @@ use crate::ops::{Elementwise, Op, Type};
 /// concatenation of more becomes a tree of them.
 pub(crate) fn simplify(ir: Ir, max_reads: usize) -> Ir {
     let mut known = HashMap::new();
-    let add = |out: &mut Ir, node| Pass { out, known: &mut known }.add(node, max_reads);
+    let add = |out: &mut Ir, node| Simplifier { out, known: &mut known }.add(node, max_reads);
     ir.rebuilt(add).swept()
 }
 
-struct Pass<'a> {
+struct Simplifier<'a> {
     out: &'a mut Ir,
     known: &'a mut HashMap<(Op, SmallVec<[Ix; 3]>, Type), Ix>,
 }
@@ -32,7 +32,7 @@ enum Simpler {
     Other(Op, SmallVec<[Ix; 3]>),
 }
 
-impl Pass<'_> {
+impl Simplifier<'_> {
     /// The position of a node with this value.
     fn add(&mut self, mut node: IrNode, max_reads: usize) -> Ix {
         if let Op::Concat { axis } = node.op {

@@ -21,7 +21,7 @@ impl Life {
 
 /// A request for a slot.
 #[derive(Clone, Copy)]
-enum Tenant {
+enum SlotRequest {
     Value(usize),
     Scratch(usize),
 }
@@ -31,16 +31,20 @@ enum Tenant {
 /// Lee, 2020).
 pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
     let lives = lives(plan);
-    let mut tenants: Vec<(u64, Life, Tenant)> = Vec::new();
+    let mut tenants: Vec<(u64, Life, SlotRequest)> = Vec::new();
     for (index, value) in plan.values.iter().enumerate() {
         let wants = matches!(value.home, Home::Slot(_) | Home::Upload { slot: Some(_), .. });
         if let (true, Some(life)) = (wants, lives[index]) {
-            tenants.push((stored_bytes[index], life, Tenant::Value(index)));
+            tenants.push((stored_bytes[index], life, SlotRequest::Value(index)));
         }
     }
     for (at, step) in plan.steps.iter().enumerate() {
         if let Some(scratch) = step.scratch {
-            tenants.push((scratch.words * 4, Life { first: at, last: at }, Tenant::Scratch(at)));
+            tenants.push((
+                scratch.words * 4,
+                Life { first: at, last: at },
+                SlotRequest::Scratch(at),
+            ));
         }
     }
     tenants.sort_by_key(|&(bytes, life, _)| (std::cmp::Reverse(bytes), life.first));
@@ -55,11 +59,11 @@ pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
         });
         slots[slot].1.push(life);
         match tenant {
-            Tenant::Value(index) => match &mut plan.values[index].home {
+            SlotRequest::Value(index) => match &mut plan.values[index].home {
                 Home::Slot(home) | Home::Upload { slot: Some(home), .. } => *home = slot,
                 Home::Upload { slot: None, .. } | Home::Resident(_) | Home::Kept(_) => {}
             },
-            Tenant::Scratch(at) => {
+            SlotRequest::Scratch(at) => {
                 if let Some(Scratch { slot: home, .. }) = &mut plan.steps[at].scratch {
                     *home = slot;
                 }

@@ -9,7 +9,7 @@ use crate::plan::value::ValueId;
 ///
 /// `bytes` is the size of each value; values in `lasting` are never freed.
 pub(crate) fn schedule(steps: Vec<Step>, bytes: &[u64], lasting: &[ValueId]) -> Vec<Step> {
-    let mut pending = Pending::new(&steps, bytes.len(), lasting);
+    let mut pending = PendingSteps::new(&steps, bytes.len(), lasting);
     let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(steps.len());
     while let Some(next) = pending.take(bytes) {
@@ -18,7 +18,7 @@ pub(crate) fn schedule(steps: Vec<Step>, bytes: &[u64], lasting: &[ValueId]) -> 
     order
 }
 
-struct Pending {
+struct PendingSteps {
     reads: Vec<Vec<ValueId>>,
     writes: Vec<Vec<ValueId>>,
     /// The steps that read a value.
@@ -30,7 +30,7 @@ struct Pending {
     ready: Vec<usize>,
 }
 
-impl Pending {
+impl PendingSteps {
     fn new(steps: &[Step], values: usize, lasting: &[ValueId]) -> Self {
         let reads: Vec<Vec<ValueId>> = steps.iter().map(|step| step.reads().to_vec()).collect();
         let writes: Vec<Vec<ValueId>> = steps

@@ -89,6 +89,18 @@ impl Program {
 
     /// As [`rows`](Self::rows), for the inputs of these names, ids or tensors alone. Other inputs are given whole.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [4, 3]);
+    /// let w = batch.input::<f32>("w", [3, 2]); // The same for all rows.
+    /// x.matmul(w).named("y");
+    /// let program = batch.compile().await?;
+    /// assert_eq!(program.rows_of(["x"])?.recorded(), 4);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`rows`](Self::rows); [`DataError`](crate::DataError) for a key of no input.
     pub fn rows_of<'a>(

@@ -6,8 +6,8 @@ mod tile;
 mod weights;
 
 use self::tile::SwappedTile;
-use super::collapsed::{Attention, LEAST};
-use crate::codegen::kernel::Kernel;
+use super::collapsed::{CollapsedAttention, LEAST};
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::lanes::LANES;
 use crate::codegen::kernel::template::{Holes, holes};
 use crate::plan::AttentionSchedule;
@@ -16,14 +16,14 @@ const CHUNK: usize = AttentionSchedule::CHUNK;
 const ACROSS: usize = AttentionSchedule::ACROSS;
 
 pub(super) struct TileKernel<'a> {
-    pub attention: &'a Attention<'a>,
+    pub attention: &'a CollapsedAttention<'a>,
     /// The start of the batch in every map, as arguments.
     pub arguments: &'a str,
 }
 
 impl TileKernel<'_> {
     /// The texts of the template's holes.
-    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Holes {
+    pub fn holes(&self, kernel: &mut KernelBuilder<'_>) -> Holes {
         let AttentionSchedule { rows, keys, columns, .. } = self.schedule();
         let (fetch_scores, put_scores) = self.bring_scores();
         holes! {

@@ -2,12 +2,12 @@
 
 use super::{ACROSS, TileKernel};
 use crate::codegen::attention::rounds::Hidden;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::lanes::LANES;
 
 impl TileKernel<'_> {
     /// Statements that scale the scores, add the mask, and put −∞ where a key is not seen.
-    pub(super) fn hide(&self, kernel: &mut Kernel<'_>) -> String {
+    pub(super) fn hide(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let [_, keys, _] = self.fours();
         let scale = kernel.scalar(self.attention.form.scale);
         let unit = self.attention.scale_unit();

@@ -4,15 +4,15 @@
 mod staging;
 mod weights;
 
-use super::collapsed::{Attention, LEAST};
+use super::collapsed::{CollapsedAttention, LEAST};
 use crate::codegen::attention::rounds::{guarded, rounds, shuffled};
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::template::{Holes, holes};
 use crate::cost::MatrixUnits;
 use crate::plan::{AttentionSchedule, UnitTile};
 
 pub(super) struct Squares<'a> {
-    pub attention: &'a Attention<'a>,
+    pub attention: &'a CollapsedAttention<'a>,
     /// The start of the batch in every map: names, and these as arguments.
     pub names: &'a [String],
     pub arguments: &'a str,
@@ -21,7 +21,7 @@ pub(super) struct Squares<'a> {
 
 impl Squares<'_> {
     /// The texts of the template's holes.
-    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Holes {
+    pub fn holes(&self, kernel: &mut KernelBuilder<'_>) -> Holes {
         let keys = self.schedule().keys;
         let mut holes = self.bring(kernel);
         holes.extend(holes! {

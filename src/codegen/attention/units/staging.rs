@@ -2,11 +2,11 @@
 
 use super::Squares;
 use crate::codegen::attention::rounds::{guarded, rounds};
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::template::{Holes, holes};
 
 /// Keys or values, as a tile in workgroup memory.
-struct Side {
+struct StagedTile {
     name: &'static str,
     columns: usize,
     /// Text of the first column.
@@ -20,11 +20,11 @@ struct Side {
 impl Squares<'_> {
     /// The holes that bring keys and values: `places` finds the thread's in the tiles, and declares variables for the
     /// elements there, `fetch` reads the tiles at `next_key`, and `put` puts the elements into workgroup memory.
-    pub(super) fn bring(&self, kernel: &mut Kernel<'_>) -> Holes {
+    pub(super) fn bring(&self, kernel: &mut KernelBuilder<'_>) -> Holes {
         let sides = self.sides(kernel);
         let (mut fetch, mut put) = (String::new(), String::new());
         for side in &sides {
-            let &Side { name, columns, first, plain, .. } = side;
+            let &StagedTile { name, columns, first, plain, .. } = side;
             let pitch = self.pitch(columns);
             for (round, guard) in self.rounds(columns) {
                 let held = format!("{name}_held{round}");
@@ -45,12 +45,12 @@ impl Squares<'_> {
     }
 
     /// The keys and the values.
-    fn sides(&self, kernel: &Kernel<'_>) -> [Side; 2] {
+    fn sides(&self, kernel: &KernelBuilder<'_>) -> [StagedTile; 2] {
         let form = self.attention.form;
         let side = |name, root, columns, first| {
             let even = self.schedule().threads().is_multiple_of(columns / 4);
             let plain = self.attention.plain(kernel, root, columns);
-            Side { name, columns, first, even, plain }
+            StagedTile { name, columns, first, even, plain }
         };
         [
             side("k", form.k, self.width(), "0u"),
@@ -64,8 +64,8 @@ impl Squares<'_> {
     }
 
     /// The row of the tile that the thread brings a four of in `round`, and that four.
-    fn place(&self, side: &Side, round: usize) -> [String; 2] {
-        let &Side { name, columns, even, .. } = side;
+    fn place(&self, side: &StagedTile, round: usize) -> [String; 2] {
+        let &StagedTile { name, columns, even, .. } = side;
         let (fours, first) = (columns / 4, round * self.schedule().threads());
         if even {
             [format!("({name}_row + {}u)", first / fours), format!("{name}_four")]
@@ -75,9 +75,9 @@ impl Squares<'_> {
     }
 
     /// Statements that find the thread's places in the tiles, and declare variables for the elements there.
-    fn places(&self, kernel: &mut Kernel<'_>, sides: &[Side]) -> String {
+    fn places(&self, kernel: &mut KernelBuilder<'_>, sides: &[StagedTile]) -> String {
         let mut text = String::new();
-        for &Side { name, columns, first, even, plain } in sides {
+        for &StagedTile { name, columns, first, even, plain } in sides {
             let fours = columns / 4;
             if even {
                 text += &format!("let {name}_row = thread / {fours}u;\n");
@@ -103,8 +103,8 @@ impl Squares<'_> {
     /// The position, in fours, of the elements that the thread reads of the plain `operand` in `round`.
     fn position(
         &self,
-        kernel: &mut Kernel<'_>,
-        side: &Side,
+        kernel: &mut KernelBuilder<'_>,
+        side: &StagedTile,
         operand: usize,
         round: usize,
     ) -> String {
@@ -121,7 +121,7 @@ impl Squares<'_> {
 }
 
 /// The distance of one key of an operand from the next.
-fn key_stride(kernel: &Kernel<'_>, operand: usize) -> i64 {
+fn key_stride(kernel: &KernelBuilder<'_>, operand: usize) -> i64 {
     let strides = &kernel.step.operands[operand].view.strides;
     strides[strides.len() - 2]
 }

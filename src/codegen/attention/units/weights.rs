@@ -2,7 +2,7 @@
 
 use super::Squares;
 use crate::codegen::attention::rounds::{Hidden, guarded, shuffled};
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::template::indent;
 
 /// The greatest sum of a tile's weights that `f16` holds with full precision, each weight alone.
@@ -10,14 +10,14 @@ const MOST: &str = "1024f";
 
 impl Squares<'_> {
     /// The factor of scores.
-    pub(super) fn scale(&self, kernel: &mut Kernel<'_>) -> String {
+    pub(super) fn scale(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let scale = kernel.scalar(self.attention.form.scale);
         format!("let scale = {}{scale};", self.attention.scale_unit())
     }
 
     /// Statements that turn scores into weights and bring these back to the units, or leave the loop if some may exceed
     /// the range of `f16`.
-    pub(super) fn weights(&self, kernel: &mut Kernel<'_>) -> String {
+    pub(super) fn weights(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let keys = self.schedule().keys;
         let (pitch, ty) = (self.pitch(keys), self.ty("f16", 'A'));
         let fours: Vec<usize> = self.fours(keys).map(|(at, _)| at).collect();
@@ -65,7 +65,7 @@ impl Squares<'_> {
     }
 
     /// Statements that make `a{r}_{at}` of the scores: scaled, with the mask added, −∞ where a key is not seen.
-    fn seen(&self, kernel: &mut Kernel<'_>, r: usize, fours: &[usize]) -> String {
+    fn seen(&self, kernel: &mut KernelBuilder<'_>, r: usize, fours: &[usize]) -> String {
         let query = format!("own_rows + {}u + row", r * self.side());
         let mut text = String::new();
         for at in fours {
@@ -118,7 +118,7 @@ impl Squares<'_> {
     }
 
     /// Statements that rebase the sums on the greatest scores.
-    pub(super) fn shrink(&self, kernel: &mut Kernel<'_>) -> String {
+    pub(super) fn shrink(&self, kernel: &mut KernelBuilder<'_>) -> String {
         let keys = self.schedule().keys;
         let fours: Vec<usize> = self.fours(keys).map(|(at, _)| at).collect();
         let mut text = String::new();

@@ -10,7 +10,7 @@ use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
 use crate::exec::cpu::tape::TILE;
 use crate::expr::{ExprNode, Ref};
-use crate::plan::{Joined, MapForm, OperandSource};
+use crate::plan::{MapForm, OperandSource};
 
 /// Values that lie in memory, one after the other along an axis.
 pub(super) struct JoinedMap<'a> {
@@ -34,17 +34,15 @@ impl<'a> JoinedMap<'a> {
         if !matches!(output.dtype, DType::F32 | DType::I32 | DType::U32) {
             return None;
         }
-        let Joined { counter, values: bounds, last } =
-            Joined::of(&step.expr, &step.scalars, output.root)?;
-        let counter = &step.operands[counter];
-        let (mut values, mut done) = (Vec::with_capacity(bounds.len() + 1), 0);
-        for (value, bound) in bounds {
-            let (_, before) = counted(counter, i64::MIN..bound)?;
+        let join = step.copied_join()?;
+        let counter = &step.operands[join.counter];
+        let (axis, _) = counted(counter, i64::MIN..i64::MAX)?;
+        let (mut values, mut done) = (Vec::with_capacity(join.values.len()), 0);
+        for &(value, end) in &join.values {
+            let (_, before) = counted(counter, i64::MIN..end)?;
             values.push((value, done..before.end));
             done = before.end;
         }
-        let (axis, all) = counted(counter, i64::MIN..i64::MAX)?;
-        values.push((last, done..all.end));
         let inner: usize = form.dims[axis + 1..].iter().product();
         let value = |(value, along): (Ref, Range<usize>)| {
             let ExprNode::Load(at) = step.expr.node(value) else { return None };

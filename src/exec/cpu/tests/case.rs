@@ -18,9 +18,9 @@ use crate::graph::NodeId;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::reference::Reference;
 use crate::plan::{
-    AttentionForm, Border, Cost, CustomForm, Dims, Form, Home, MapForm, MatMulForm, OperandSource,
-    Plan, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm,
-    Space, Step, StepOp, StepOperand, StepOutput, Value as Stored, ValueId,
+    AttentionForm, Border, Cost, CustomForm, Dims, Form, Home, MapForm, OperandSource, Plan,
+    ProductForm, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm,
+    SortForm, Space, Step, StepOp, StepOperand, StepOutput, Value as Stored, ValueId,
 };
 
 pub fn view(dims: &[usize], strides: &[i64], offset: i64) -> View {
@@ -163,6 +163,7 @@ impl Case {
                 outputs: step_outputs,
                 lookups: Vec::new(),
                 borders: self.borders,
+                joins: Vec::new(),
                 scratch: None,
                 cost: Cost::default(),
             }],
@@ -190,7 +191,7 @@ pub fn row(kind: RowKind, outer: usize, len: usize, prologue: Ref, epsilon: Opti
 pub fn matmul(batch: &[usize], [m, n, k]: [usize; 3], x: E<'_>, w: E<'_>) -> Form {
     let (batch, precision, schedule) = (batch.into(), Precision::Exact, ProductSchedule::default());
     let (spread, acc, x, w) = (None, x.ty(), x.r(), w.r());
-    Form::MatMul(MatMulForm { batch, m, n, k, spread, x, w, acc, precision, schedule })
+    Form::Product(ProductForm { batch, m, n, k, spread, x, w, acc, precision, schedule })
 }
 
 fn out_dims(form: &Form) -> Dims {
@@ -203,7 +204,7 @@ fn out_dims(form: &Form) -> Dims {
         Form::Row(RowForm { outer, len, .. }) | Form::Scan(ScanForm { outer, len, .. }) => {
             outer.iter().copied().chain([*len]).collect()
         }
-        Form::MatMul(MatMulForm { batch, m, n, .. }) => {
+        Form::Product(ProductForm { batch, m, n, .. }) => {
             batch.iter().copied().chain([*m, *n]).collect()
         }
         Form::Attention(AttentionForm { batch, queries, out, .. }) => {

@@ -61,6 +61,7 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
         outputs: smallvec![StepOutput { value: ValueId(to), dtype: DType::F32, root, view }],
         lookups: Vec::new(),
         borders: Vec::new(),
+        joins: Vec::new(),
         scratch: None,
         cost: Cost::default(),
     }

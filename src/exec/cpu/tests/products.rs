@@ -6,7 +6,7 @@ use super::case::{Case, contiguous, floats, matmul, view};
 use crate::base::dtype::{DType, Ty};
 use crate::base::shape::View;
 use crate::expr::Builder;
-use crate::plan::{Form, MatMulForm, Space, Spread};
+use crate::plan::{Form, ProductForm, Space, Spread};
 
 /// Pseudo-random numbers below a bound.
 struct Random(u32);
@@ -100,8 +100,10 @@ fn products_of_windows_where_they_lie() {
         let w = case.load(&b, &pixels, Space::W, windows);
         let w = if random.below(3) == 0 { w.max(0.0) } else { w };
         let spread = Spread { k: smallvec![channels, high, wide], n: smallvec![rows, columns] };
-        let Form::MatMul(form) = matmul(&[images, groups], [m, n, k], x, w) else { unreachable!() };
-        let form = Form::MatMul(MatMulForm { spread: Some(spread), ..form });
+        let Form::Product(form) = matmul(&[images, groups], [m, n, k], x, w) else {
+            unreachable!()
+        };
+        let form = Form::Product(ProductForm { spread: Some(spread), ..form });
         let out = contiguous(&[images, groups, m, n]);
         let rest = case.load(&b, &floats(images * groups * m * n, 6), Space::Out, out);
         let root = (b.acc(Ty::F32) + rest).max(0.0).r();

@@ -137,11 +137,11 @@ impl Drop for DriverWork {
 /// not even one that a driver has loaded since. No exit handler runs as early.
 #[cfg(target_os = "linux")]
 fn at_end_of_main() {
-    struct End {
+    struct AtThreadEnd {
         is_main: bool,
     }
 
-    impl Drop for End {
+    impl Drop for AtThreadEnd {
         fn drop(&mut self) {
             if self.is_main {
                 end();
@@ -149,7 +149,7 @@ fn at_end_of_main() {
         }
     }
 
-    thread_local!(static END: End = End { is_main: is_main() });
+    thread_local!(static END: AtThreadEnd = AtThreadEnd { is_main: is_main() });
     // It fails once the thread has dropped its locals, and then the guard is shut already.
     let _ = END.try_with(|_| ());
 }

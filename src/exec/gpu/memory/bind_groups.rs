@@ -11,11 +11,11 @@ use crate::exec::gpu::driver::{self, Calls, DriverOwned, WgpuHandle};
 /// Bind groups kept.
 const MOST: usize = 4096;
 
-pub(crate) struct BindGroups(DriverOwned<Mutex<Lru<Key, WgpuHandle<wgpu::BindGroup>>>>);
+pub(crate) struct BindGroups(DriverOwned<Mutex<Lru<BindGroupKey, WgpuHandle<wgpu::BindGroup>>>>);
 
 /// The objects that a bind group is made of.
 #[derive(PartialEq, Eq, Hash)]
-struct Key {
+struct BindGroupKey {
     layout: u64,
     blocks: SmallVec<[u64; 8]>,
     /// The bytes of each block that is not bound whole.
@@ -23,7 +23,7 @@ struct Key {
 }
 
 /// A block that a dispatch binds.
-pub(crate) struct Bound<'a> {
+pub(crate) struct BoundBlock<'a> {
     pub block: &'a Block,
     /// The bytes that are bound; `None` if that is the whole block.
     pub bytes: Option<u64>,
@@ -42,11 +42,11 @@ impl BindGroups {
         calls: &Calls<'_>,
         layout: &KernelLayout,
         params: Option<&Block>,
-        blocks: &[Bound<'_>],
+        blocks: &[BoundBlock<'_>],
     ) -> (WgpuHandle<wgpu::BindGroup>, bool) {
         let ids = params.map(|params| params.id).into_iter();
         let ids = ids.chain(blocks.iter().map(|bound| bound.block.id));
-        let key = Key {
+        let key = BindGroupKey {
             layout: layout.id,
             blocks: ids.collect(),
             bytes: blocks.iter().filter_map(|bound| bound.bytes).collect(),
@@ -76,16 +76,16 @@ fn create(
     calls: &Calls<'_>,
     layout: &KernelLayout,
     params: Option<&Block>,
-    blocks: &[Bound<'_>],
+    blocks: &[BoundBlock<'_>],
 ) -> wgpu::BindGroup {
     let of = |buffer, size| {
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset: 0, size })
     };
     let size = wgpu::BufferSize::new(layout.params);
     let params = params.zip(size).map(|(params, size)| of(&params.buffer, Some(size)));
-    let blocks = blocks
-        .iter()
-        .map(|&Bound { block, bytes }| of(&block.buffer, bytes.and_then(wgpu::BufferSize::new)));
+    let blocks = blocks.iter().map(|&BoundBlock { block, bytes }| {
+        of(&block.buffer, bytes.and_then(wgpu::BufferSize::new))
+    });
     let all = (0..).zip(params.into_iter().chain(blocks));
     let entries: Vec<_> =
         all.map(|(binding, resource)| wgpu::BindGroupEntry { binding, resource }).collect();

@@ -13,7 +13,7 @@ mod layouts;
 mod next_run;
 mod pool;
 
-pub(crate) use bind_groups::Bound;
+pub(crate) use bind_groups::BoundBlock;
 pub(crate) use buffer::{DeviceBuffer, Readback};
 pub(crate) use command_list::{BufferCopy, CommandList};
 pub(crate) use convert::DeviceFormat;

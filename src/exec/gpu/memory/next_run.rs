@@ -16,10 +16,10 @@ const MOST: usize = 16;
 const MOST_WASTED: u32 = 4;
 
 /// The next run of some kernels.
-pub(crate) struct NextRun(DriverOwned<Mutex<State>>);
+pub(crate) struct NextRun(DriverOwned<Mutex<NextRunState>>);
 
 #[derive(Default)]
-struct State {
+struct NextRunState {
     last: Option<Arc<CommandList>>,
     recorded: Option<(Arc<CommandList>, WgpuHandle<wgpu::CommandBuffer>)>,
     wasted: u32,

@@ -40,20 +40,20 @@ pub(crate) struct PendingRun {
 /// No run here may write a buffer that another one reads or writes.
 pub(crate) struct Coalescer {
     driver: Arc<Driver>,
-    queue: Mutex<Queue>,
+    queue: Mutex<PendingRuns>,
     /// The number of pending runs, to be read without the lock.
     pending: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Queue {
+struct PendingRuns {
     /// Submissions in flight, and those about to be submitted: of each, the completion of its last run. Not empty while
     /// runs are pending.
     in_flight: SmallVec<[Arc<Completion>; 4]>,
     pending: Vec<PendingRun>,
 }
 
-impl Queue {
+impl PendingRuns {
     /// All pending runs, for the caller to submit.
     fn take(&mut self) -> Option<Vec<PendingRun>> {
         let last = Arc::clone(&self.pending.last()?.completion);
@@ -82,7 +82,7 @@ impl Coalescer {
     }
 
     /// Calls `change` with the queue, and notes the number of pending runs.
-    fn change<R>(&self, change: impl FnOnce(&mut Queue) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut PendingRuns) -> R) -> R {
         let mut queue = self.queue.lock();
         let result = change(&mut queue);
         self.pending.store(queue.pending.len(), Ordering::Release);
@@ -108,7 +108,7 @@ impl Coalescer {
 
     /// All pending runs, for the caller to [submit](Self::submit).
     pub fn take(&self) -> Option<Vec<PendingRun>> {
-        if self.has_pending() { self.change(Queue::take) } else { None }
+        if self.has_pending() { self.change(PendingRuns::take) } else { None }
     }
 
     /// Submits the pending runs if the device should have more work. Returns the submissions whose ends the caller has to wait for.

@@ -22,9 +22,9 @@ pub(crate) enum CompletionResult {
 }
 
 /// A submission, which a callback of wgpu ends, or a thread that has to give up on it.
-pub(crate) struct Completion(Mutex<State>);
+pub(crate) struct Completion(Mutex<CompletionState>);
 
-enum State {
+enum CompletionState {
     /// It is encoded, and not yet submitted.
     Pending(Waiter),
     /// It is on the queue.
@@ -53,15 +53,17 @@ impl Completion {
     /// A pending submission. Until it has finished, `held` is held, even if the receiver is dropped.
     pub fn new(held: SubmissionPermit) -> (Arc<Self>, oneshot::Receiver<CompletionResult>) {
         let (sender, receiver) = oneshot::channel();
-        let pending = State::Pending(Waiter { sender, held });
+        let pending = CompletionState::Pending(Waiter { sender, held });
         (Arc::new(Self(Mutex::new(pending))), receiver)
     }
 
     /// Pending → in flight, together with others if it `is_shared`. A submission that was given up stays completed.
     pub fn submitted(&self, index: wgpu::SubmissionIndex, is_shared: bool) {
         let mut state = self.0.lock();
-        *state = match std::mem::replace(&mut *state, State::Completed { is_shared }) {
-            State::Pending(waiter) => State::InFlight { waiter, index, is_shared },
+        *state = match std::mem::replace(&mut *state, CompletionState::Completed { is_shared }) {
+            CompletionState::Pending(waiter) => {
+                CompletionState::InFlight { waiter, index, is_shared }
+            }
             other => other,
         };
     }
@@ -82,17 +84,19 @@ impl Completion {
     fn end(&self) -> Option<Waiter> {
         let mut state = self.0.lock();
         let is_shared = state.is_shared();
-        match std::mem::replace(&mut *state, State::Completed { is_shared }) {
-            State::Pending(waiter) | State::InFlight { waiter, .. } => Some(waiter),
-            State::Completed { .. } => None,
+        match std::mem::replace(&mut *state, CompletionState::Completed { is_shared }) {
+            CompletionState::Pending(waiter) | CompletionState::InFlight { waiter, .. } => {
+                Some(waiter)
+            }
+            CompletionState::Completed { .. } => None,
         }
     }
 
     /// The place in the queue, while it is in flight.
     pub fn index(&self) -> Option<wgpu::SubmissionIndex> {
         match &*self.0.lock() {
-            State::InFlight { index, .. } => Some(index.clone()),
-            State::Pending(_) | State::Completed { .. } => None,
+            CompletionState::InFlight { index, .. } => Some(index.clone()),
+            CompletionState::Pending(_) | CompletionState::Completed { .. } => None,
         }
     }
 
@@ -102,11 +106,11 @@ impl Completion {
     }
 
     pub fn is_completed(&self) -> bool {
-        matches!(*self.0.lock(), State::Completed { .. })
+        matches!(*self.0.lock(), CompletionState::Completed { .. })
     }
 }
 
-impl State {
+impl CompletionState {
     fn is_shared(&self) -> bool {
         match *self {
             Self::Pending(_) => false,

@@ -15,7 +15,7 @@ use crate::error::DeviceError;
 use crate::exec::gpu::compile::{Kernels, Pipeline};
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::{Calls, WgpuHandle};
-use crate::exec::gpu::memory::{Block, Bound, BufferCopy, CommandList, Lease};
+use crate::exec::gpu::memory::{Block, BoundBlock, BufferCopy, CommandList, Lease};
 
 pub(crate) struct Encode<'a> {
     pub engine: &'a Engine,
@@ -69,7 +69,7 @@ impl Encode<'_> {
         dispatches.iter().zip(pipelines).map(group).collect()
     }
 
-    fn bound(&self, dispatch: &Dispatch) -> Result<Vec<Bound<'_>>, DeviceError> {
+    fn bound(&self, dispatch: &Dispatch) -> Result<Vec<BoundBlock<'_>>, DeviceError> {
         let block = |buffer| match buffer {
             BufferRef::Value(id) => self.buffers.value(self.job, id.index()),
             BufferRef::Slot(slot) => self.buffers.slot(slot),
@@ -85,7 +85,7 @@ impl Encode<'_> {
             }
             _ => Ok(None),
         };
-        let bound = |buffer| Ok(Bound { block: block(buffer)?, bytes: bytes(buffer)? });
+        let bound = |buffer| Ok(BoundBlock { block: block(buffer)?, bytes: bytes(buffer)? });
         dispatch.buffers.iter().map(|binding| bound(binding.buffer)).collect()
     }
 

@@ -58,20 +58,20 @@ struct Watch {
     poll_time: PollTime,
     /// True if a [`Spin`] exists.
     spinning: AtomicBool,
-    queue: Mutex<Queue>,
+    queue: Mutex<PollQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct PollQueue {
     /// In the order of submission, or nearly.
     in_flight: VecDeque<Arc<Completion>>,
     /// True if the device is lost and its callbacks were called.
     called_back: bool,
-    end: Option<End>,
+    end: Option<ThreadEnd>,
 }
 
-impl Queue {
+impl PollQueue {
     /// After the lock was released: more callbacks may be registered with a lost device, but not after its last handle is
     /// gone.
     fn look_again(&mut self) {
@@ -81,7 +81,7 @@ impl Queue {
 
 /// The way in which the thread ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ThreadEnd {
     /// Its owner waits for it.
     Awaited,
     /// Nobody waits for the thread. It stays until the results of the lost device were read.
@@ -213,7 +213,7 @@ impl Drop for Poller {
         let mut queue = self.watch.queue.lock();
         let driver = &self.watch.driver;
         let is_read = driver.health.is_lost() && !queue.called_back && driver.health.is_mapped();
-        let end = if is_read { End::Alone } else { End::Awaited };
+        let end = if is_read { ThreadEnd::Alone } else { ThreadEnd::Awaited };
         queue.end = Some(end);
         drop(queue);
         self.watch.changed.notify_one();
@@ -221,7 +221,7 @@ impl Drop for Poller {
         // process ends. The thread itself may hold the last handle.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
-            && end == End::Awaited
+            && end == ThreadEnd::Awaited
         {
             let _ = thread.join();
         }
@@ -325,7 +325,7 @@ impl Watch {
         self.coalescer.abandon();
         let queue = self.queue.lock();
         if self.driver.health.is_mapped() {
-            if queue.end == Some(End::Awaited) {
+            if queue.end == Some(ThreadEnd::Awaited) {
                 return ControlFlow::Break(());
             }
             drop(self.changed.wait_timeout(queue, LOOK));

@@ -28,20 +28,20 @@ use crate::plan::Wave;
 
 /// A run that only has to be submitted.
 pub(crate) struct Encoded {
-    work: Work,
+    work: EncodedWork,
     run: GpuRun,
 }
 
-enum Work {
+enum EncodedWork {
     Nothing,
     /// The run may be recorded with others.
     Script(Script),
     /// The run is submitted alone.
-    Recorded(Recorded),
+    Recorded(RecordedCommands),
 }
 
 /// The commands of one run, with the buffers that must exist until they are submitted.
-struct Recorded {
+struct RecordedCommands {
     commands: wgpu::CommandBuffer,
     mapped_after: MappedAfter,
     slots: Vec<Lease>,
@@ -120,7 +120,7 @@ impl Engine {
         mapped_after.staging = staging;
         let dispatches = job.kernels.dispatches.len();
         if dispatches == 0 && mapped_after.leases().next().is_none() {
-            return Ok(Encoded { work: Work::Nothing, run });
+            return Ok(Encoded { work: EncodedWork::Nothing, run });
         }
         let encode = Encode { engine: self, job, buffers };
         let encoding = stage!(job.timeline, "encode", kernels = dispatches);
@@ -132,9 +132,9 @@ impl Engine {
                 // Runs that are submitted together must not write what others read, as kept values may be.
                 let is_alone = !run.kept.is_empty() || job.timeline.is_kept();
                 if is_alone || !Coalescer::takes(&script) {
-                    self.record(calls, job, script).map(Work::Recorded)
+                    self.record(calls, job, script).map(EncodedWork::Recorded)
                 } else {
-                    Ok(Work::Script(script))
+                    Ok(EncodedWork::Script(script))
                 }
             })
         });
@@ -147,7 +147,7 @@ impl Engine {
         calls: &Calls<'_>,
         job: &GpuJob,
         script: Script,
-    ) -> Result<Recorded, DeviceError> {
+    ) -> Result<RecordedCommands, DeviceError> {
         let dispatches = job.kernels.dispatches.len();
         let timed = job.timeline.is_kept();
         let stamps = if timed { Stamps::new(&self.driver, dispatches)? } else { None };
@@ -160,14 +160,14 @@ impl Engine {
             take_or_record(calls, &script)
         };
         let Script { mapped_after, buffers, list, .. } = script;
-        Ok(Recorded { commands, mapped_after, slots: buffers.into_slots(), list })
+        Ok(RecordedCommands { commands, mapped_after, slots: buffers.into_slots(), list })
     }
 
     pub fn enqueue(self: &Arc<Self>, job: &GpuJob, encoded: Encoded) -> Result<Launched, Error> {
         let Encoded { work, run } = encoded;
         let submitted = match work {
-            Work::Nothing => None,
-            Work::Script(script) => {
+            EncodedWork::Nothing => None,
+            EncodedWork::Script(script) => {
                 let list = Arc::clone(&script.list);
                 let submitted = self.submissions.enter(script, self.hold(&job.permit)?);
                 if submitted.is_left_to_future && !submitted.completion.is_shared() {
@@ -175,8 +175,8 @@ impl Engine {
                 }
                 Some(submitted)
             }
-            Work::Recorded(recorded) => {
-                let Recorded { commands, mapped_after, slots, list } = recorded;
+            EncodedWork::Recorded(recorded) => {
+                let RecordedCommands { commands, mapped_after, slots, list } = recorded;
                 let held = self.hold(&job.permit)?;
                 let doing = || job.kernels.doing();
                 let submitted = self.submissions.submit_alone(doing, commands, mapped_after, held);

@@ -108,11 +108,11 @@ pub(crate) struct StagedCopy {
 /// Host data to be uploaded, with the place of each item in the staging buffer.
 #[derive(Default)]
 pub(crate) struct StagedUploads<'a> {
-    items: Vec<Item<'a>>,
+    items: Vec<StagedItem<'a>>,
     places: Places,
 }
 
-struct Item<'a> {
+struct StagedItem<'a> {
     storage: DeviceFormat,
     host: &'a [u8],
     place: Range<u64>,
@@ -122,7 +122,7 @@ impl<'a> StagedUploads<'a> {
     /// Adds host elements, and returns their place.
     pub fn push(&mut self, storage: DeviceFormat, host: &'a [u8]) -> Range<u64> {
         let place = self.places.push(storage.bytes(host.len() / storage.host_size()));
-        self.items.push(Item { storage, host, place: place.clone() });
+        self.items.push(StagedItem { storage, host, place: place.clone() });
         place
     }
 
@@ -136,7 +136,7 @@ impl<'a> StagedUploads<'a> {
             return self.fill_parallel(staging);
         }
         let mut view = staging.buffer.get_mapped_range_mut(..self.bytes())?;
-        for Item { storage, host, place } in &self.items {
+        for StagedItem { storage, host, place } in &self.items {
             storage.pack(host, view.slice(place.start as usize..place.end as usize));
         }
         Ok(())
@@ -144,7 +144,7 @@ impl<'a> StagedUploads<'a> {
 
     fn fill_parallel(&self, staging: &Lease) -> Result<(), wgpu::MapRangeError> {
         let mut parts = Vec::new();
-        for &Item { storage, host, ref place } in &self.items {
+        for &StagedItem { storage, host, ref place } in &self.items {
             let elements = PART / storage.size();
             for (index, part) in host.chunks(elements * storage.host_size()).enumerate() {
                 let start = place.start + (index * elements * storage.size()) as u64;

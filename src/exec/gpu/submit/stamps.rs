@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::trace::{Part, Timeline, What};
+use crate::base::trace::{TimedPart, TimedWork, Timeline};
 use crate::error::DeviceError;
 use crate::exec::gpu::driver::{Calls, Driver, Health, WgpuHandle};
 
@@ -132,14 +132,14 @@ impl Stamps {
         let begin = timeline.now().saturating_sub(time(last - first));
         let report = |what, start: u64, end: u64| {
             let (start, time) = (begin + time(start - first), time(end.saturating_sub(start)));
-            timeline.add(Part { what, start, time });
+            timeline.add(TimedPart { what, start, time });
         };
         if let Some(&[begin, uploaded, computed, end]) = marks {
-            report(What::Copies("upload"), begin, uploaded);
-            report(What::Copies("download"), computed, end);
+            report(TimedWork::Copies("upload"), begin, uploaded);
+            report(TimedWork::Copies("download"), computed, end);
         }
         for (at, ticks) in of_dispatches.chunks_exact(2).enumerate() {
-            report(What::Dispatch(at), ticks[0], ticks[1]);
+            report(TimedWork::Dispatch(at), ticks[0], ticks[1]);
         }
     }
 }

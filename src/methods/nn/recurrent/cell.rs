@@ -26,6 +26,17 @@ impl<T: Float> CellWeights<T> {
     }
 
     /// These with the biases of inputs and of the hidden state.
+    ///
+    /// ```
+    /// use onetrip::{CellWeights, Device, GpuCommandBatch};
+    ///
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let (input, hidden) = (batch.full([3, 2], 0.5_f32), batch.full([3, 1], 0.5_f32)); // a GRU: 2 inputs, width 1
+    /// let bias = batch.full(3, 0.1_f32);
+    /// let weights = CellWeights::new(&batch, input, hidden).with_bias(&batch, [bias, bias]);
+    /// let h = batch.full([1, 2], 1.0_f32).gru_cell(batch.full([1, 1], 0.0_f32), weights);
+    /// assert_eq!(h.shape().unwrap().dims(), [1, 1]);
+    /// ```
     #[must_use]
     #[track_caller]
     pub fn with_bias(self, batch: &GpuCommandBatch, bias: [impl Operand<T>; 2]) -> Self {

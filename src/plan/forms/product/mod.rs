@@ -30,7 +30,7 @@ const LAID_OUT: f64 = 0.25;
 /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`, in which k and n may be
 /// `spread` over several axes; outputs over `batch ++ [m, n]`, with the sum as `Acc`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct MatMulForm {
+pub(crate) struct ProductForm {
     pub batch: Dims,
     pub m: usize,
     pub n: usize,
@@ -76,7 +76,7 @@ fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
     (points(&dims[at..]) == count).then(|| (&dims[..at], dims[at..].into()))
 }
 
-impl MatMulForm {
+impl ProductForm {
     /// True if the right operand is windows of images of `f32`, perhaps with a border.
     fn reads_images(&self, context: &StepContext<'_>) -> bool {
         let element = Border::of(context.borders, self.w).map_or(self.w, |border| border.element);
@@ -91,7 +91,7 @@ impl MatMulForm {
     }
 }
 
-impl KernelForm for MatMulForm {
+impl KernelForm for ProductForm {
     fn name(&self) -> &'static str {
         match self.schedule.layout {
             ProductLayout::Units(UnitTile { split: true, .. }) => "matmul, split on matrix units",

@@ -7,7 +7,7 @@ mod windows;
 
 pub(crate) use self::axes::ReduceAxes;
 pub(crate) use self::sliding::Sliding;
-pub(crate) use self::windows::{Met, WindowLanes, Windows};
+pub(crate) use self::windows::{Met, ThreadWindows, WindowLanes};
 use super::axes::Dims;
 use super::kernel_form::{KernelForm, indexed_loads, join, partial};
 use super::tally::{Tally, count};
@@ -84,7 +84,7 @@ impl ReduceForm {
         let is_empty = context.outputs[0].view.dims.contains(&0);
         let lanes = (by_one && !is_empty).then(|| {
             let axes = ReduceAxes::new(&self.outer, &self.inner, self.prologue, context);
-            Windows::cheapest(&axes, context)
+            ThreadWindows::cheapest(&axes, context)
         });
         ReduceSchedule { lanes: lanes.flatten(), ..self.schedule }
     }

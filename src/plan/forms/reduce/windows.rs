@@ -38,14 +38,14 @@ pub(crate) struct Met {
 }
 
 /// The elements of the windows of one thread.
-pub(crate) struct Windows<'r> {
+pub(crate) struct ThreadWindows<'r> {
     pub axes: &'r ReduceAxes,
     pub lanes: WindowLanes,
     /// The elements that the lanes cover in each operand, each once, in the order of memory.
     pub covered: Vec<BTreeMap<i64, Met>>,
 }
 
-impl<'r> Windows<'r> {
+impl<'r> ThreadWindows<'r> {
     /// Elements of a window up to which all are written out in the kernel's text.
     pub const WRITTEN_OUT: usize = 64;
 

@@ -13,7 +13,7 @@ use crate::ops::{
     Sort, SortOrder,
 };
 use crate::plan::forms::{
-    AttentionForm, CustomForm, Dims, Form, MapForm, MatMulForm, ReduceForm, RowForm, ScanForm,
+    AttentionForm, CustomForm, Dims, Form, MapForm, ProductForm, ReduceForm, RowForm, ScanForm,
     SortForm,
 };
 use crate::plan::forms::{
@@ -38,7 +38,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             Op::Row { op, axis } => self.row(anchor, *op, *axis).map(Form::Row),
             Op::Scan { op, axis } => self.scan(anchor, *op, *axis).map(Form::Scan),
             Op::Sort { how, .. } => self.sort(anchor, *how).map(Form::Sort),
-            Op::MatMul(precision) => self.product(anchor, *precision).map(Form::MatMul),
+            Op::MatMul(precision) => self.product(anchor, *precision).map(Form::Product),
             Op::Attention(scores) => self.attention(anchor, *scores).map(Form::Attention),
             Op::Custom(kernel) => self.custom(anchor, kernel).map(Form::Custom),
             _ => None,
@@ -87,7 +87,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         })
     }
 
-    fn product(&mut self, anchor: Ix, precision: Precision) -> Option<MatMulForm> {
+    fn product(&mut self, anchor: Ix, precision: Precision) -> Option<ProductForm> {
         let node = &self.ir.nodes[anchor];
         let MatMulDims { batch, m, n, k, .. } =
             MatMulDims::of(self.input_shape(anchor, 0), self.input_shape(anchor, 1)).ok()?;
@@ -100,7 +100,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             DType::F32 => precision,
             DType::I32 | DType::U32 | DType::Bool => Precision::Exact,
         };
-        Some(MatMulForm {
+        Some(ProductForm {
             batch: batch.dims().into(),
             m,
             n,

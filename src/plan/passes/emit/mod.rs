@@ -22,7 +22,9 @@ use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::step::{Cost, Step, StepOp};
-use crate::plan::step_parts::{Border, Lookup, OperandSource, Space, StepOperand, StepOutput};
+use crate::plan::step_parts::{
+    Border, Join, Lookup, OperandSource, Space, StepOperand, StepOutput,
+};
 use crate::plan::value::ValueId;
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
@@ -51,12 +53,13 @@ pub(crate) fn step(
         known: HashMap::new(),
         lookups: Vec::new(),
         borders: Vec::new(),
+        joins: Vec::new(),
     };
     let (Some(form), Some(outputs)) = (emitter.form(group), emitter.outputs(group)) else {
         let what = format!("{} cannot be expressed", ir.nodes[group.root].op.name());
         return Err(PlanError::Invalid { pass: "emit", what });
     };
-    let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, borders, .. } = emitter;
+    let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, borders, joins, .. } = emitter;
     Ok(Step {
         ops: step_ops(ir, &group.ops),
         place: ir.nodes[group.root].place.clone(),
@@ -67,6 +70,7 @@ pub(crate) fn step(
         outputs,
         lookups,
         borders,
+        joins,
         scratch: None,
         cost: Cost::default(),
     })
@@ -102,6 +106,7 @@ struct Emitter<'a, 'b> {
     known: HashMap<Read, Ref>,
     lookups: Vec<Lookup>,
     borders: Vec<Border>,
+    joins: Vec<Join>,
 }
 
 impl Emitter<'_, '_> {

@@ -9,7 +9,7 @@ use crate::ops::{Op, Reduction, Sorted};
 use crate::plan::passes::expression::apply;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::reads::{Read, coordinates, expr_reads};
-use crate::plan::step_parts::{Border, OperandSource, StepOperand};
+use crate::plan::step_parts::{Border, Join, OperandSource, StepOperand};
 
 impl<'b> Emitter<'_, 'b> {
     /// A value at the end of its path: loaded, taken from the form, or computed.
@@ -114,20 +114,25 @@ impl<'b> Emitter<'_, 'b> {
     /// The input that the coordinate along the axis falls into.
     fn concat(&mut self, read: &Read, axis: usize) -> Option<E<'b>> {
         let node = &self.ir.nodes[read.base];
-        let at = self.coordinate(read, axis)?;
-        let sizes = node.inputs.iter().map(|&input| &self.ir.nodes[input].ty.shape);
-        let sizes: Vec<usize> = sizes.filter(|s| s.elements() > 0).map(|s| s[axis]).collect();
-        let mut parts = self.arguments(read)?;
-        let Some(mut result) = parts.pop() else {
+        let (counter, at) = self.counter(read, axis)?;
+        let shapes = node.inputs.iter().map(|&input| &self.ir.nodes[input].ty.shape);
+        let sizes = shapes.filter(|shape| shape.elements() > 0).map(|shape| shape[axis] as i64);
+        let ends = sizes.scan(0, |end, size| {
+            *end += size;
+            Some(*end)
+        });
+        let values: Vec<(E<'b>, i64)> = self.arguments(read)?.into_iter().zip(ends).collect();
+        let Some((&(last, _), before)) = values.split_last() else {
             return Some(self.leaves.scalar(Scalar::new(node.ty.dtype, 0.0)));
         };
-        let mut end: usize = sizes[..parts.len()].iter().sum();
-        for (part, size) in parts.into_iter().zip(&sizes).rev() {
-            let boundary = self.leaves.number(end as i64);
-            result = at.lt(boundary).select(part, result, part);
-            end -= size;
+        let joined = before.iter().rev().fold(last, |later, &(value, end)| {
+            at.lt(self.leaves.number(end)).select(value, later, value)
+        });
+        if !before.is_empty() {
+            let values = values.iter().map(|&(value, end)| (value.r(), end)).collect();
+            self.joins.push(Join { joined: joined.r(), counter, values });
         }
-        Some(result)
+        Some(joined)
     }
 
     fn load(&mut self, read: &Read) -> Option<E<'b>> {

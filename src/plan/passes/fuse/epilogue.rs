@@ -1,7 +1,7 @@
 //! Kernels that only map the result of one heavy kernel become its epilogue.
 
 use super::inline::MAX_OPS;
-use super::{Pass, add_reader, distinct};
+use super::{Fuser, add_reader, distinct};
 use crate::ops::Op;
 use crate::plan::passes::ir::{Ir, Ix};
 use crate::plan::passes::reads::{
@@ -9,7 +9,7 @@ use crate::plan::passes::reads::{
 };
 use crate::plan::step_parts::Space;
 
-impl Pass<'_> {
+impl Fuser<'_> {
     /// True for each value that maps, element by element, the result that one heavy kernel made for it alone.
     pub(super) fn ends_of_heavy(&self) -> Vec<bool> {
         let mut users: Vec<Vec<Ix>> = vec![Vec::new(); self.ir.nodes.len()];

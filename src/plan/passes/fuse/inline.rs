@@ -1,7 +1,7 @@
 //! Values that move into the kernels that read them: into all, where computing a value at each reader takes less time than
 //! storing it once, or into the first, which stores it for the others.
 
-use super::{Group, Pass, add_reader, distinct, operations};
+use super::{Fuser, Group, add_reader, distinct, operations};
 use crate::base::dtype::DType;
 use crate::cost::{Backend, Rates};
 use crate::ops::{Combine, Elementwise, Op};
@@ -17,7 +17,7 @@ use crate::plan::step_parts::Space;
 /// [counts](operations) as many.
 pub(super) const MAX_OPS: usize = 128;
 
-impl Pass<'_> {
+impl Fuser<'_> {
     /// Moves an elementwise value into its readers, if that is possible and pays: into all of them, or into the first,
     /// which then stores it for the others.
     pub(super) fn inline(&mut self, ix: Ix) -> bool {
@@ -154,7 +154,7 @@ fn ways(group: &Group, ix: Ix) -> usize {
 /// Queries that are one tile of every attention.
 const FEW_QUERIES: usize = 32;
 
-impl Pass<'_> {
+impl Fuser<'_> {
     /// True if computing the value where it is read beats storing it once.
     pub(super) fn pays(&self, ix: Ix, readers: &[usize], after: &[Vec<Read>]) -> bool {
         let node = &self.ir.nodes[ix];

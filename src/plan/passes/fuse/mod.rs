@@ -50,7 +50,7 @@ pub(crate) fn fuse(
     rates: &Rates,
     backend: Backend,
 ) -> Fusion {
-    let mut pass = Pass {
+    let mut pass = Fuser {
         ir,
         views,
         sites,
@@ -81,7 +81,7 @@ pub(crate) fn fuse(
 }
 
 /// The pass, half way.
-struct Pass<'a> {
+struct Fuser<'a> {
     ir: &'a Ir,
     views: &'a Views,
     sites: &'a Sites,
@@ -99,7 +99,7 @@ struct Pass<'a> {
     groups: Vec<Group>,
 }
 
-impl Pass<'_> {
+impl Fuser<'_> {
     /// Decides whether the value is stored or computed by its readers.
     fn settle(&mut self, ix: Ix) {
         let op = &self.ir.nodes[ix].op;

@@ -6,10 +6,10 @@ use super::single_call::{CallOperand, SingleCall};
 use crate::base::dtype::{DType, Ty};
 use crate::exec::cpu::Job;
 use crate::expr::{ExprNode, Ref};
-use crate::plan::{MatMulForm, OperandSource, StepOutput, ValueId};
+use crate::plan::{OperandSource, ProductForm, StepOutput, ValueId};
 
 /// The one call of the kernel that computes `product`; `None` if that takes more than one call.
-pub(super) fn find(job: &Job<'_>, product: &MatMulForm) -> Option<SingleCall> {
+pub(super) fn find(job: &Job<'_>, product: &ProductForm) -> Option<SingleCall> {
     let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else {
         return None;
     };

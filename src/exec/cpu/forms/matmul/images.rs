@@ -6,12 +6,12 @@ use crate::base::dtype::DType;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::Windows;
 use crate::expr::ExprNode;
-use crate::plan::{Border, MatMulForm, OperandSource, Spread};
+use crate::plan::{Border, OperandSource, ProductForm, Spread};
 
 /// The windows of images of `f32` in memory, if the right operand is no more than that.
 pub(super) fn windows<'a>(
     job: &Job<'a>,
-    product: &MatMulForm,
+    product: &ProductForm,
     spread: &Spread,
 ) -> Option<Windows<'a>> {
     let (step, operands) = (job.step, &job.step.operands);

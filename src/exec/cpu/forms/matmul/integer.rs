@@ -8,7 +8,7 @@ use super::by_kernel::STRIP;
 use super::operand::Matrices;
 use crate::exec::cpu::operands::{for_each, parts};
 use crate::exec::threads;
-use crate::plan::MatMulForm;
+use crate::plan::ProductForm;
 
 /// Rows whose sums stay in registers.
 const ROWS: usize = 4;
@@ -18,8 +18,8 @@ const COLUMNS: usize = 64;
 const BAND: usize = 64;
 
 /// Computes products modulo 2³², which are the same with and without a sign.
-pub(super) fn multiply(product: &MatMulForm, x: &Matrices<'_>, w: &Matrices<'_>, out: &mut [u32]) {
-    let MatMulForm { m, n, k, .. } = *product;
+pub(super) fn multiply(product: &ProductForm, x: &Matrices<'_>, w: &Matrices<'_>, out: &mut [u32]) {
+    let ProductForm { m, n, k, .. } = *product;
     let alone = parts((out.len() as u64).saturating_mul(k as u64)) == 1;
     let count = out.len() / (m * n).max(1);
     let size = if alone { [m, n] } else { size([m, n], count, threads::count()) };

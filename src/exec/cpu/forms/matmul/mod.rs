@@ -27,7 +27,7 @@ use crate::exec::cpu::Job;
 use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::Images;
 use crate::exec::{HostBuffer, threads};
-use crate::plan::MatMulForm;
+use crate::plan::ProductForm;
 
 /// Number of multiplications of one product from which all threads compute it together, by `gemm`'s own parallel
 /// algorithm. They share the reads that blocks would each make for themselves. The pass over the results that follows
@@ -36,7 +36,7 @@ const LARGE: u64 = 1 << 32;
 
 pub(crate) fn run(
     job: &Job<'_>,
-    product: &MatMulForm,
+    product: &ProductForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     if let ([out], Some(plain)) =

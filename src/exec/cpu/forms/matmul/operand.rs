@@ -22,7 +22,7 @@ use crate::exec::cpu::tape::{Machine, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{ArrangedCopy, HostBuffer};
 use crate::expr::{ExprNode, Ref};
-use crate::plan::{MatMulForm, OperandSource, Space, Spread};
+use crate::plan::{OperandSource, ProductForm, Space, Spread};
 
 /// Fewest elements of a right operand whose panels are kept.
 const SMALLEST: usize = 16 << 10;
@@ -47,7 +47,7 @@ pub(super) struct Floats<'a> {
 impl<'a> Floats<'a> {
     /// Pairs the operands of the products. If all share one right operand and the left ones lie one below the other,
     /// they become one product of a tall matrix.
-    pub fn new(product: &MatMulForm, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
+    pub fn new(product: &ProductForm, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
         let mut m = product.m;
         let mut count: usize = product.batch.iter().product();
         if !product.batch.is_empty() && w.is_shared() && x.fold_batch() {
@@ -94,10 +94,10 @@ impl<'a> Matrices<'a> {
     /// are taken from images or computed when they are copied.
     pub fn of(
         job: &Job<'a>,
-        product: &MatMulForm,
+        product: &ProductForm,
         by_blocks: bool,
     ) -> Result<[Self; 2], DeviceError> {
-        let &MatMulForm { ref batch, m, n, k, ref spread, x, w, .. } = product;
+        let &ProductForm { ref batch, m, n, k, ref spread, x, w, .. } = product;
         let x = Self::new(job, (Space::X, x), [m, k], batch, by_blocks)?;
         let w = match spread {
             Some(spread) => Self::of_windows(job, product, spread, by_blocks),
@@ -140,7 +140,7 @@ impl<'a> Matrices<'a> {
     /// Returns the right operand's windows, stored unless they may be copied `by_blocks`.
     fn of_windows(
         job: &Job<'a>,
-        product: &MatMulForm,
+        product: &ProductForm,
         spread: &Spread,
         by_blocks: bool,
     ) -> Result<Self, DeviceError> {

@@ -40,9 +40,9 @@ pub(super) fn check(source: &str) -> Result<(), MistakeKind> {
 #[derive(Default)]
 struct Depth {
     /// The list that is read.
-    list: List,
+    list: ListDepth,
     /// The lists around it in the same statement, from the outermost inwards.
-    around: Vec<List>,
+    around: Vec<ListDepth>,
     /// Operators of all of `around`.
     operators: usize,
     /// In each open block, from the outermost inwards, the branches before this one of the `if` there.
@@ -57,7 +57,7 @@ struct Depth {
 
 /// The text between two commas of a parenthesis, or outside of all.
 #[derive(Default)]
-struct List {
+struct ListDepth {
     operators: usize,
     /// Angle brackets, whose commas are none of the list's.
     angles: usize,
@@ -115,7 +115,7 @@ impl Depth {
 
     fn end_statement(&mut self) {
         self.around.clear();
-        (self.operators, self.list) = (0, List::default());
+        (self.operators, self.list) = (0, ListDepth::default());
     }
 
     /// # Errors
