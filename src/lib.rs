@@ -67,12 +67,14 @@
 #![recursion_limit = "256"]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+// First, so that the documentation of a device begins with its opening.
+mod device;
+
 mod base;
 mod batch;
 mod calibrate;
 mod codegen;
 mod cost;
-mod device;
 mod error;
 mod exec;
 mod expr;

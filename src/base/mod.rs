@@ -1,4 +1,4 @@
-//! The foundation of every room: element types, shapes, clocks, locks, small containers. Names nothing of the crate but itself.
+//! The foundation of every room: element types, shapes, clocks, locks, small containers. It names no other room.
 
 pub(crate) mod backend;
 pub(crate) mod clock;

@@ -155,6 +155,7 @@ impl GpuCommandBatch {
     }
 }
 
+/// Results without a batch.
 impl Device {
     /// Runs one result in a batch of its own: the form of one call per operation.
     ///

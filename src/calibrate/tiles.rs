@@ -30,8 +30,8 @@ impl<'a> Gauge<'a> {
         self.known.iter().filter_map(|tile| self.plan(tile, 1, 1, tile.bk * 8))
     }
 
-    /// The number of cores, and the rates of all scalar tiles. If time runs out, no rate is returned: measured rates are not to
-    /// be compared with typical ones.
+    /// The number of cores, and the rates of all scalar tiles. If time runs out, no rate is returned: measured rates
+    /// are not to be compared with typical ones.
     pub async fn measure(
         &self,
         profile: &DeviceProfile,

@@ -5,9 +5,9 @@ use std::fmt;
 use super::trial::Trial;
 use crate::cost::Route;
 
-/// The trials of single graphs, begun or decided: which route was fastest where predictions were near a tie. Plain data,
-/// part of a [`DeviceProfile`](crate::cost::DeviceProfile): the same profile always gives a graph the same plan. A profile holds
-/// the trials of at most 512 graphs.
+/// The trials of single graphs, begun or decided: which route was fastest where predictions were near a tie. Plain
+/// data, part of a [`DeviceProfile`](crate::cost::DeviceProfile): the same profile always gives a graph the same plan.
+/// A profile holds the trials of at most 512 graphs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Learned {

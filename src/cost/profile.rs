@@ -40,8 +40,8 @@ pub struct DeviceProfile {
     pub gpu: SideProfile,
     /// Cores of the GPU that work on tiles of a matrix product at the same time.
     pub cores: u32,
-    /// Rates of the kernels of matrix products on the GPU. Calibration measures scalar tiles alone. For kernels that are not among them, those of a large card
-    /// stand in.
+    /// Rates of the kernels of matrix products on the GPU. Calibration measures scalar tiles alone. For kernels that
+    /// are not among them, those of a large card stand in.
     pub tiles: Vec<TileRate>,
     /// The trials of single graphs: the faster route of each whose predictions are near a tie.
     #[cfg_attr(feature = "serde", serde(default))]

@@ -13,6 +13,7 @@ use crate::cost::DeviceProfile;
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::threads::off_thread;
 
+/// Measuring.
 impl Device {
     /// Measures the speed of both sides, in under half a second on a fast machine. Later plans use the new figures, which
     /// are kept on disk unless the cache is off.

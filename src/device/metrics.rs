@@ -4,6 +4,7 @@ use super::Device;
 use super::parts::counters::{CountedRun, Counters, Metrics, PoolStats};
 use super::parts::device_gpu::DeviceGpu;
 
+/// Counters and memory.
 impl Device {
     /// The runs, kernels, bytes and times of the device since it was opened, with its [`pool_stats`](Self::pool_stats).
     /// They are plain numbers for an exporter of metrics, and print as a summary.

@@ -1,10 +1,12 @@
 //! Devices, which run batches: the host's cores, a GPU, or both.
 
+// First in the documentation of [`Device`].
+mod open;
+
 mod calibration;
 mod choice;
 mod compile;
 mod metrics;
-mod open;
 mod parts;
 mod planning;
 mod profile;
@@ -65,6 +67,7 @@ struct DeviceInner {
     budget: Budget,
 }
 
+/// The device itself.
 impl Device {
     fn on_cpu(fallback: Option<String>, start: DeviceBuilder) -> Self {
         let threads = crate::exec::threads::count();

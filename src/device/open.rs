@@ -47,8 +47,7 @@ impl Device {
     /// # Errors
     /// [`NoAdapter`](crate::DeviceError::NoAdapter) if there is none, with those that were found;
     /// [`Open`](crate::DeviceError::Open) if the adapter gives no device;
-    /// [`NoGpuSupport`](crate::DeviceError::NoGpuSupport) in a build without
-    /// the feature `gpu`.
+    /// [`NoGpuSupport`](crate::DeviceError::NoGpuSupport) in a build without the feature `gpu`.
     pub fn gpu() -> BoxFuture<'static, Result<Self>> {
         Self::builder().gpu()
     }
@@ -92,6 +91,7 @@ impl Device {
     }
 }
 
+/// Opening.
 impl DeviceBuilder {
     /// The host's cores, as [`Device::cpu`].
     ///

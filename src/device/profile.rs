@@ -6,6 +6,7 @@ use super::Device;
 use super::parts::profile_store::Targets;
 use crate::cost::DeviceProfile;
 
+/// The measured speed.
 impl Device {
     /// Forgets the trials of all graphs, here and on disk.
     ///

@@ -8,6 +8,7 @@ use super::parts::recovery::DeviceLoss;
 use crate::error::{DeviceError, Error, Result};
 use crate::exec::gpu::Gpu;
 
+/// Losses of the GPU.
 impl Device {
     /// The GPU, as long as there is one to use.
     pub(crate) fn opened(&self) -> Option<Gpu> {
@@ -43,7 +44,8 @@ impl Device {
         }
     }
 
-    /// Reports `error` to the listeners if it is a loss, and returns it. Transfers of residents call it: some are not repeated, and so never reach [`recover`](Self::recover).
+    /// Reports `error` to the listeners if it is a loss, and returns it. Transfers of residents call it: some are not
+    /// repeated, and so never reach [`recover`](Self::recover).
     pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
         if let (Some(gpu), DeviceError::Lost { .. }) = (self.device_gpu(), &error) {
             gpu.report();

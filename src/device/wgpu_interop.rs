@@ -12,9 +12,10 @@ impl Device {
     /// the like. It is not closed with the last handle, and commands of both go to the one queue, in the order of their
     /// submission.
     ///
-    /// It must have been opened from `adapter`. onetrip uses these features if the device has them: `SHADER_F16`, `SUBGROUP`,
-    /// `SHADER_INT64`, `EXPERIMENTAL_COOPERATIVE_MATRIX`, `TIMESTAMP_QUERY`, `TIMESTAMP_QUERY_INSIDE_ENCODERS`.
-    /// It does not keep the compiled kernels of such a device on disk. Its limits are kept to: `adapter.limits()` allow the largest data.
+    /// It must have been opened from `adapter`. onetrip uses these features if the device has them: `SHADER_F16`,
+    /// `SUBGROUP`, `SHADER_INT64`, `EXPERIMENTAL_COOPERATIVE_MATRIX`, `TIMESTAMP_QUERY`,
+    /// `TIMESTAMP_QUERY_INSIDE_ENCODERS`. It does not keep the compiled kernels of such a device on disk. Its limits
+    /// are kept to: `adapter.limits()` allow the largest data.
     ///
     /// onetrip then handles the loss of this device. It replaces the caller's device-lost callback and error handler; its
     /// own handler sends the caller's errors to `tracing`. These errors fail no run. To receive them, open an error scope
@@ -63,6 +64,7 @@ impl Device {
     }
 }
 
+/// Sharing with the user's own wgpu code.
 impl DeviceBuilder {
     /// Shares a wgpu device of the caller's own, as [`Device::from_wgpu`], with the builder's options. With
     /// [`Recovery::Reopen`](crate::Recovery::Reopen), a loss opens a device of this crate's own, if that has the limits

@@ -1,9 +1,8 @@
 //! The scalar expression language: the computation of one element of a fused kernel.
 //!
-//! An operation is written once as a tree over some forty primitives (see [`crate::ops`]). Fusion
-//! builds larger trees in one [`Builder`]; equal subtrees become one node there. From the
-//! finished [`Expr`] come the WGSL text ([`wgsl`]), the SIMD tape of the CPU
-//! ([`crate::exec`]), the `f64` reference ([`mod@reference`]) and the flop count.
+//! An operation is written once as a tree over some forty primitives (see [`crate::ops`]). Fusion builds larger trees
+//! in one [`Builder`]; equal subtrees become one node there. From the finished [`Expr`] come the WGSL text ([`wgsl`]),
+//! the SIMD tape of the CPU ([`crate::exec`]), the `f64` reference ([`mod@reference`]) and the flop count.
 
 mod build;
 pub(crate) mod reference;

@@ -1,14 +1,15 @@
 //! The operations: each a method of batches, a method of tensors and a row of the registry, from one row of a table.
 //!
-//! A family is a file, or a folder of some files: its table, and the functions that record. Elementwise operations have their table in
-//! [`crate::ops`], since planner and kernels read it too.
+//! A family is a file, or a folder of some files: its table, and the functions that record. Elementwise operations have
+//! their table in [`crate::ops`], since planner and kernels read it too.
 
 /// Makes a family of operations: for each row the batch's method, the tensor's method and the registry's row.
 ///
-/// An example of the family stands on the batch's methods. A row is documentation, with aliases for its search; the method with its operands by element type, after `;` its parameters, and its result; the
-/// expression that records it, in which the operands are tensors; and for the registry the element types, what it fuses
-/// with, the tolerance, and the documentation in short. Operations of another form are written out beside the table;
-/// `others` has their rows for the registry.
+/// An example of the family stands on the batch's methods. A row is documentation, with aliases for its search; the
+/// method with its operands by element type, after `;` its parameters, and its result; the expression that records it,
+/// in which the operands are tensors; and for the registry the element types, what it fuses with, the tolerance, and
+/// the documentation in short. Operations of another form are written out beside the table; `others` has their rows for
+/// the registry.
 ///
 /// The expression is evaluated within the call of the method: all that it records, and its refusal, is of that method and
 /// of the caller's line.

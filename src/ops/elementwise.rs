@@ -118,9 +118,8 @@ macro_rules! table {
         /// The greater of the two; NaN if either is NaN. It reduces nothing: see [`amax`](Self::amax).
         #[doc(alias = "maximum")]
         max Max<Numeric>(x, y) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.max(y);
-        /// x to the power of y. Floats follow C's `pow`, with a relative error of about
-        /// 10⁻⁷·|y·log₂ x|. Integers wrap; a negative exponent truncates 1 / xⁿ toward zero,
-        /// with 0 for x = 0.
+        /// x to the power of y. Floats follow C's `pow`, with a relative error of about 10⁻⁷·|y·log₂ x|. Integers wrap;
+        /// a negative exponent truncates 1 / xⁿ toward zero, with 0 for x = 0.
         #[doc(alias = "power")]
         pow Pow<Numeric>(x, y) -> T, ulp 96.0, abs 0.0, on (0.0, 10.0), x.pow(y);
         /// The remainder of the division truncated toward zero: it has the sign of x, as Rust's

@@ -27,7 +27,8 @@ macro_rules! row_table {
             layer_norm LayerNorm(epsilon: Scalar), family "row", words 3, flops 8;
             /// x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019).
             ///
-            /// [`rms_norm_with`](Self::rms_norm_with) has a weight. It is a mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which overflows past |x| of 1e19.
+            /// [`rms_norm_with`](Self::rms_norm_with) has a weight. It is a mistake if ε is negative or not finite. On
+            /// a GPU squares are taken in `f32`, which overflows past |x| of 1e19.
             rms_norm RmsNorm(epsilon: Scalar), family "row", words 2, flops 4;
             /// x / max(√Σx², ε) along `axis`, as PyTorch's `normalize`: rows of length 1, but for those shorter than ε.
             ///

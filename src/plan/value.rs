@@ -38,7 +38,7 @@ pub(crate) enum Home {
     Resident(u32),
     /// A buffer of the run.
     Slot(usize),
-    /// A buffer of its own that outlives the run: position in [`Plan::keeps`].
+    /// A buffer of its own that outlives the run: position in [`Plan::keeps`](super::Plan::keeps).
     Kept(usize),
 }
 

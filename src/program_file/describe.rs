@@ -49,6 +49,7 @@ pub struct ValueInfo {
     pub place: Place,
 }
 
+/// Descriptions of files.
 impl Program {
     /// Describes the program in a file. No device is needed, and no tensor is read.
     ///

@@ -70,8 +70,7 @@ pub struct RunStats {
     pub plan_time: Duration,
     /// Writing and compiling kernels, or nothing if that was done before.
     pub compile_time: Duration,
-    /// Waiting for other runs to make room in the device's
-    /// [memory budget](crate::DeviceBuilder::memory_budget).
+    /// Waiting for other runs to make room in the device's [memory budget](crate::DeviceBuilder::memory_budget).
     pub wait_time: Duration,
     /// From the first copy to the last result.
     pub run_time: Duration,

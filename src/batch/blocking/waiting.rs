@@ -27,8 +27,8 @@ pub(super) fn wait_for_run<F: Future>(future: F) -> F::Output {
 }
 
 /// The signal that wakes a thread for one future. `thread::park` is not used: a thread has one park token, and this
-/// wait could consume a token meant for the executor that polls this call. The signal is no thread-local either, since the thread
-/// may be ending.
+/// wait could consume a token meant for the executor that polls this call. The signal is no thread-local either, since
+/// the thread may be ending.
 #[derive(Default)]
 struct Signal {
     is_given: Mutex<bool>,

@@ -56,6 +56,7 @@ impl Inner {
     }
 }
 
+/// The program itself.
 impl Program {
     #[cfg(feature = "safetensors")]
     pub(crate) fn recorded(&self) -> &Arc<Recorded> {

@@ -11,6 +11,7 @@ use crate::ops::Op;
 use crate::record::Recorded;
 use crate::residents::Handle;
 
+/// Inputs, outputs and residents by name.
 impl Program {
     /// The name, element type and shape of each input, in the order of recording. Uploads with a name are among them:
     /// one that a run is not given keeps its data.

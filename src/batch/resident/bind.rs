@@ -89,10 +89,9 @@ impl GpuCommandBatch {
     /// when the run has ended. So keys and values that a decoder appends cost their own bytes, not those of the whole
     /// state. If somebody holds the old value it is copied first. The part lies in contiguous stretches, one for each
     /// index of the axes before its own. On a device with a GPU, the whole state is rewritten in three cases: the state
-    /// is smaller than 4 MiB; the slice covers more than 64 stretches; or a stretch of `f16` starts or ends inside a 32-bit
-    /// word. So a cache of more than 64 heads is better laid out
-    /// with the tokens as its first axis. On the host alone, parts in more than 64 stretches are written in place where
-    /// these begin 4 KiB apart or more.
+    /// is smaller than 4 MiB; the slice covers more than 64 stretches; or a stretch of `f16` starts or ends inside a
+    /// 32-bit word. So a cache of more than 64 heads is better laid out with the tokens as its first axis. On the host
+    /// alone, parts in more than 64 stretches are written in place where these begin 4 KiB apart or more.
     ///
     /// It is a mistake if the shapes differ, or if the batch updates the resident already.
     ///

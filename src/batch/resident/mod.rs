@@ -47,6 +47,7 @@ pub struct Resident<T> {
     element: PhantomData<fn() -> T>,
 }
 
+/// The data and its copies.
 impl<T: Element> Resident<T> {
     pub(in crate::batch) fn of(handle: Handle) -> Self {
         Self { handle, element: PhantomData }
@@ -267,6 +268,7 @@ impl Handle {
     }
 }
 
+/// Residents.
 impl Device {
     /// Data that stays on the device until the last handle is dropped, for
     /// [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
@@ -276,8 +278,7 @@ impl Device {
     /// [`keep_host_copy`](Resident::keep_host_copy) to keep it.
     ///
     /// # Errors
-    /// [`DataError`] if the data does not fill the shape;
-    /// [`DeviceError`] if the device has no room.
+    /// [`DataError`] if the data does not fill the shape; [`DeviceError`] if the device has no room.
     #[track_caller]
     pub fn resident<T: Element>(&self, data: &[T], shape: impl Into<Shape>) -> Result<Resident<T>> {
         self.resident_of(Origin::unnamed("resident", Place::caller()), data, shape.into())

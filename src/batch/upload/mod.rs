@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use self::data::UploadData;
-use self::wide_ids::Unfilled;
+use self::wide_ids::{Unfilled, narrowed};
 use crate::base::dtype::{DType, Element};
 use crate::base::process::caught;
 use crate::base::shape::Shape;
@@ -90,6 +90,27 @@ impl GpuCommandBatch {
             let filled = caught(|| fill(buffer.as_slice_mut().unwrap_or_default()));
             filled.map_err(Unfilled::Panicked)?;
             Ok(buffer)
+        })
+    }
+
+    /// A tensor of `shape` with the 64-bit `ids` in row-major order, as tokenizers give them. It is a mistake if one is no
+    /// `i32`, or if they do not fill the shape. [`Input::ids`](crate::Input::ids) gives them to runs of a program.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let table = batch.upload_shaped(&[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0], [3, 2]);
+    /// let ids = batch.upload_ids(&[2_i64, 0], 2);
+    /// let rows = table.embedding(ids);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(rows).await?, [4.0, 5.0, 0.0, 1.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn upload_ids(&self, ids: &[i64], shape: impl Into<Shape>) -> Tensor<'_, i32> {
+        self.upload_filling("upload_ids", shape.into(), ids.len(), || {
+            narrowed(self.device.pool(), DType::I32, ids)
         })
     }
 

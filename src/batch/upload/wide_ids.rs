@@ -1,8 +1,6 @@
 //! 64-bit ids, as tokenizers give them, for tensors of 32-bit integers.
 
 use crate::base::dtype::DType;
-use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Tensor};
 use crate::error::DeviceError;
 use crate::exec::cpu::CpuPool;
 use crate::exec::{HostBuffer, Misfit};
@@ -50,27 +48,4 @@ pub(in crate::batch) fn narrow<T: Copy + TryInto<i32> + TryInto<u32>>(
         *word = bits.ok_or((at, integer))?.to_ne_bytes();
     }
     Ok(())
-}
-
-impl GpuCommandBatch {
-    /// A tensor of `shape` with the 64-bit `ids` in row-major order, as tokenizers give them. It is a mistake if one is no
-    /// `i32`, or if they do not fill the shape. [`Input::ids`](crate::Input::ids) gives them to runs of a program.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use onetrip::{Device, GpuCommandBatch};
-    /// let batch = GpuCommandBatch::new(&Device::cpu());
-    /// let table = batch.upload_shaped(&[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0], [3, 2]);
-    /// let ids = batch.upload_ids(&[2_i64, 0], 2);
-    /// let rows = table.embedding(ids);
-    /// batch.execute().await?;
-    /// assert_eq!(batch.read(rows).await?, [4.0, 5.0, 0.0, 1.0]);
-    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
-    /// ```
-    #[track_caller]
-    pub fn upload_ids(&self, ids: &[i64], shape: impl Into<Shape>) -> Tensor<'_, i32> {
-        self.upload_filling("upload_ids", shape.into(), ids.len(), || {
-            narrowed(self.device.pool(), DType::I32, ids)
-        })
-    }
 }

@@ -33,6 +33,7 @@ pub struct Tensor<'b, T> {
     id: BufferId<T>,
 }
 
+/// The value and its batch.
 impl<'b, T: Element> Tensor<'b, T> {
     /// `batch` may be another than that of `id`, which then is foreign to it.
     pub(crate) fn new(batch: &'b GpuCommandBatch, id: BufferId<T>) -> Self {

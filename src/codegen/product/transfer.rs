@@ -1,4 +1,5 @@
-//! Positions that move along k, and transfers of tiles of the operands from memory to workgroup memory by the threads of a workgroup.
+//! Positions that move along k, and transfers of tiles of the operands from memory to workgroup memory by the threads
+//! of a workgroup.
 
 use super::collapsed::Product;
 use super::reading::{Factor, Reading, axes};

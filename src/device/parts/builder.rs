@@ -63,6 +63,7 @@ enum Cache {
     Folder(PathBuf),
 }
 
+/// Options.
 impl DeviceBuilder {
     /// Keeps compiled kernels and profiles in `folder`, which is made if need be.
     pub fn cache_folder(self, folder: impl Into<PathBuf>) -> Self {
@@ -114,9 +115,9 @@ impl DeviceBuilder {
     /// faster, as [`Placement::Auto`] describes. Trials begin once the profile was measured or given by hand. The results
     /// of the first runs may differ from later ones by as much as the sides differ: within tolerances.
     ///
-    /// Runs that compile kernels, allocate memory or run beside others do not count. Trials are part of the
-    /// profile once they have begun, are kept on disk with it, and are [forgotten](crate::Device::forget_learned) on demand. The trials of a profile
-    /// that is [given](Self::with_profile) still hold.
+    /// Runs that compile kernels, allocate memory or run beside others do not count. Trials are part of the profile
+    /// once they have begun, are kept on disk with it, and are [forgotten](crate::Device::forget_learned) on demand.
+    /// The trials of a profile that is [given](Self::with_profile) still hold.
     pub fn without_learning(self) -> Self {
         Self { learns_nothing: true, ..self }
     }

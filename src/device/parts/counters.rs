@@ -21,8 +21,8 @@ macro_rules! counters {
             $($timer,)*
         }
 
-        /// The counters of a device since it was opened, from [`Device::metrics`](crate::Device::metrics). The counters only grow, but
-        /// for the hits and misses of the GPU's pool, which begin anew when it is opened again.
+        /// The counters of a device since it was opened, from [`Device::metrics`](crate::Device::metrics). The counters
+        /// only grow, but for the hits and misses of the GPU's pool, which begin anew when it is opened again.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         #[non_exhaustive]

@@ -166,8 +166,8 @@ table!(methods);
 impl GpuCommandBatch {
     #[doc(alias = "where")]
     #[doc(alias = "where_")]
-    /// `x` where `condition` holds, else `y`: NumPy's `where`, not its `select`. The three broadcast by NumPy's rules. Of tensors it is a method of the mask:
-    /// `mask.select(x, y)`.
+    /// `x` where `condition` holds, else `y`: NumPy's `where`, not its `select`. The three broadcast by NumPy's rules.
+    /// Of tensors it is a method of the mask: `mask.select(x, y)`.
     #[track_caller]
     pub fn select<T: Element>(
         &self,

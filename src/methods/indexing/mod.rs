@@ -37,8 +37,8 @@ operations! {
         /// ```
     }
 
-    /// The elements of `table` at `indices` along `axis`: the shape of `indices` stands in place of the axis. This is NumPy's `take`;
-    /// PyTorch's `gather` is [`take_along_axis`](Self::take_along_axis).
+    /// The elements of `table` at `indices` along `axis`: the shape of `indices` stands in place of the axis. This is
+    /// NumPy's `take`; PyTorch's `gather` is [`take_along_axis`](Self::take_along_axis).
     ///
     /// ```
     /// # use onetrip::{Device, GpuCommandBatch};

@@ -64,9 +64,10 @@ operations! {
     #[doc(alias = "t")]
     fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose(x),
         ALL, VIEW, EXACT, "The last two axes swapped.";
-    /// Along each axis the elements `start..end`, or every `step`th of them: `(start..end, step)`. A negative step takes
-    /// the elements of the range from its last one backwards: `(0..10, -2)` is NumPy's `9::-2`. One range an axis, each inside of it: `x.slice([0..1])`
-    /// for a vector. An array of ranges of several forms is one of [`SliceRange`]s.
+    /// Along each axis the elements `start..end`, or every `step`th of them: `(start..end, step)`. A negative step
+    /// takes the elements of the range from its last one backwards: `(0..10, -2)` is NumPy's `9::-2`. One range an
+    /// axis, each inside of it: `x.slice([0..1])` for a vector. An array of ranges of several forms is one of
+    /// [`SliceRange`]s.
     ///
     /// ```
     /// # use onetrip::{Device, GpuCommandBatch, SliceRange};
@@ -94,8 +95,8 @@ operations! {
     fn flip<T: Element>(x: T; axes: impl Into<Axes>) -> Tensor<'b, T> = flip(x, axes),
         ALL, VIEW, EXACT, "Backwards along some axes.";
     /// Windows of `size` elements along `axis`, each `step` past the last, as many as fit. The axis becomes their
-    /// number, and a new last axis has their elements: PyTorch's `Tensor.unfold`, not its `nn.Unfold`. A view: windows may overlap, and
-    /// nothing is copied. It is a mistake if not even one fits.
+    /// number, and a new last axis has their elements: PyTorch's `Tensor.unfold`, not its `nn.Unfold`. A view: windows
+    /// may overlap, and nothing is copied. It is a mistake if not even one fits.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -1,8 +1,8 @@
 //! The kernel forms: the kinds of kernels, with holes for expressions.
 //!
-//! Each form has a file or folder of its own, with all that the plan must know of it: the spaces that it iterates over, its work, its
-//! schedule on a GPU and its name. A new form implements [`KernelForm`] and has one row of the table below;
-//! `CONTRIBUTING.md` lists the other files that know of it.
+//! Each form has a file or folder of its own, with all that the plan must know of it: the spaces that it iterates over,
+//! its work, its schedule on a GPU and its name. A new form implements [`KernelForm`] and has one row of the table
+//! below; `CONTRIBUTING.md` lists the other files that know of it.
 
 pub(super) mod attention;
 pub(super) mod axes;

@@ -9,9 +9,9 @@ pub(crate) type Routes = SmallVec<[Route; 3]>;
 
 /// The predicted time of a GPU for a whole graph is weighted by this factor, beside that of the host. Probes see a card
 /// at work; the driver of one that waits for the host lowers its clocks, and after some seconds a small run takes 1.8
-/// times as long (measured on an H200: 1980 MHz and 345). The margin lies between the two: a program that keeps the card
-/// at work and one that uses it now and then both wait little longer than on the better side. Shares of a split are not weighted:
-/// a split must save more anyway.
+/// times as long (measured on an H200: 1980 MHz and 345). The margin lies between the two: a program that keeps the
+/// card at work and one that uses it now and then both wait little longer than on the better side. Shares of a split
+/// are not weighted: a split must save more anyway.
 pub(crate) const GPU_MARGIN: f64 = 1.25;
 
 /// Routes whose weighted time is up to so many times that of the fastest are tried. In the tables of BENCHMARKS.md, the

@@ -9,7 +9,7 @@
 //! | [`checked`](Driver::checked) | makes objects; an error of any call is the error of all | [`scope`] |
 //! | [`work`](Driver::work) | as `checked`, while the driver loads more of itself | [`exit_guard`], [`scope`] |
 //! | [`submit_then`](Driver::submit_then) | hands commands to the queue, and registers callbacks | [`scope`], [`health`] |
-//! | [`poll`](Opened::poll) | polls, and never panics | [`exit_guard`], [`health`] |
+//! | [`poll`](health::Opened::poll) | polls, and never panics | [`exit_guard`], [`health`] |
 //! | [`in_turn`], [`in_last_poll`], [`try_short`] | never waits for a long call on an async thread | [`driver_lock`] |
 //! | [`release`], [`close`], [`DriverOwned`] | destroys objects | [`reaper`] |
 //!

@@ -1,8 +1,9 @@
 //! Libraries stay loaded at the end of the process.
 //!
-//! Quirk: drivers have threads that nobody can wait for, and their libraries are unloaded while these run: by the drivers
-//! themselves, and by Vulkan's loader. Seen with NVIDIA 580.159.04 on an H200 (thread `[vkps] Update`, one for each
-//! device): 4 of 12 and 6 of 16 processes of `tests/recovery/main.rs` crashed. Tests: `tests/exits.rs` (`Unloaded`), and below.
+//! Quirk: drivers have threads that nobody can wait for, and their libraries are unloaded while these run: by the
+//! drivers themselves, and by Vulkan's loader. Seen with NVIDIA 580.159.04 on an H200 (thread `[vkps] Update`, one for
+//! each device): 4 of 12 and 6 of 16 processes of `tests/recovery/main.rs` crashed. Tests: `tests/exits.rs`
+//! (`Unloaded`), and below.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 

@@ -1,8 +1,8 @@
 //! Device memory. [`DeviceMemory`] leases buffers: from the [`pool`], in a few sizes, or new ones.
 //!
-//! A kernel binds buffers by a group of [`bind_groups`], in one of the [`layouts`]. [`convert`] knows the form of elements on
-//! the device, [`buffer`] holds values that stay there, and results that the host reads. A [`command_list`] has what a run copies and binds, and [`next_run`] keeps one that is recorded
-//! before its run comes.
+//! A kernel binds buffers by a group of [`bind_groups`], in one of the [`layouts`]. [`convert`] knows the form of
+//! elements on the device, [`buffer`] holds values that stay there, and results that the host reads. A [`command_list`]
+//! has what a run copies and binds, and [`next_run`] keeps one that is recorded before its run comes.
 
 mod bind_groups;
 mod buffer;

@@ -97,7 +97,7 @@ impl Coalescer {
         self.pending() > 0
     }
 
-    /// Adds a run. Returns the runs for the caller to [submit](Self::submit), of which it is the last; `None` if it waits.
+    /// Adds a run. Returns the runs for the caller to [submit](Self::submit_together), of which it is the last; `None` if it waits.
     pub fn enter(&self, run: PendingRun) -> Option<Vec<PendingRun>> {
         self.change(|queue| {
             queue.pending.push(run);
@@ -106,12 +106,13 @@ impl Coalescer {
         })
     }
 
-    /// All pending runs, for the caller to [submit](Self::submit).
+    /// All pending runs, for the caller to [submit](Self::submit_together).
     pub fn take(&self) -> Option<Vec<PendingRun>> {
         if self.has_pending() { self.change(PendingRuns::take) } else { None }
     }
 
-    /// Submits the pending runs if the device should have more work. Returns the submissions whose ends the caller has to wait for.
+    /// Submits the pending runs if the device should have more work. Returns the submissions whose ends the caller has
+    /// to wait for.
     pub fn submit_due(&self) -> Vec<Arc<Completion>> {
         if !self.has_pending() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! Values that move into the kernels that read them: into all, where computing a value at each reader takes less time than
-//! storing it once, or into the first, which stores it for the others.
+//! Values that move into the kernels that read them: into all, where computing a value at each reader takes less time
+//! than storing it once, or into the first, which stores it for the others.
 
 use super::{Fuser, Group, add_reader, distinct, operations};
 use crate::base::dtype::DType;
@@ -177,9 +177,9 @@ impl Fuser<'_> {
         inlined <= stored
     }
 
-    /// True if the first reader should store `ix` for the others, where each could compute it. Then later kernels load one
-    /// value, where else they load all of its operands and repeat its operations. All bytes and all flops count: of a chain
-    /// of values with many readers each, what repeats them would grow with the chain.
+    /// True if the first reader should store `ix` for the others, where each could compute it. Then later kernels load
+    /// one value, where else they load all of its operands and repeat its operations. All bytes and all flops count: of
+    /// a chain of values with many readers each, what repeats them would grow with the chain.
     fn shares(&self, ix: Ix, readers: &[usize], after: &[Vec<Read>]) -> bool {
         let node = &self.ir.nodes[ix];
         let elements = node.ty.shape.elements() as f64;
@@ -200,9 +200,8 @@ impl Fuser<'_> {
         new.map(|read| self.bytes(read.base)).sum()
     }
 
-    /// The number of elements of `ix` that the group would compute; `None` if that is known not to pay. Whether the
-    /// value is
-    /// `dear`: then no product and no attention is to compute it in each of its tiles.
+    /// The number of elements of `ix` that the group would compute; `None` if that is known not to pay. If the value is
+    /// `dear`, no product and no attention computes it in each of its tiles.
     fn evaluations(&self, ix: Ix, group: usize, dear: bool) -> Option<f64> {
         let node = &self.ir.nodes[ix];
         let elements = node.ty.shape.elements() as f64;
