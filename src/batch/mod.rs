@@ -58,8 +58,6 @@ pub(crate) use values::{OperationResult, TensorResult};
 pub use weights::{TensorType, Weights};
 pub use wgsl::{CpuKernel, Wgsl};
 
-pub use crate::session::RunStats;
-
 use std::fmt;
 use std::sync::Arc;
 
