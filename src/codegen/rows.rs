@@ -17,8 +17,10 @@ const SIDE_BY_SIDE: usize = 32;
 /// The shortest rows with edges. Their threads are more than the edges, which are six at most.
 const EDGED: usize = 256;
 
-/// The space `outer ++ [len]` with the dimensions of its rows collapsed. Maps are those of the outputs, then those
-/// of the operands.
+/// A form's rows: their space `outer ++ [len]`, and the prologue over it.
+pub(super) type RowSpace<'a> = (&'a [usize], usize, Ref);
+
+/// A [`RowSpace`] with the dimensions of its rows collapsed. Maps are those of the outputs, then those of the operands.
 pub(super) struct CollapsedRows {
     maps: OuterMaps,
     pub len: usize,
@@ -30,7 +32,7 @@ pub(super) struct CollapsedRows {
 }
 
 impl CollapsedRows {
-    pub fn new(kernel: &KernelBuilder<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+    pub fn new(kernel: &KernelBuilder<'_>, (outer, len, prologue): RowSpace<'_>) -> Self {
         let maps = OuterMaps::new(kernel, outer, &[prologue]);
         let step = kernel.step;
         let outputs = step.outputs.iter().map(|output| &output.view);
@@ -54,26 +56,16 @@ impl CollapsedRows {
     }
 
     /// As [`new`](Self::new), with units of one element.
-    pub fn one_by_one(
-        kernel: &KernelBuilder<'_>,
-        outer: &[usize],
-        len: usize,
-        prologue: Ref,
-    ) -> Self {
-        let rows = Self::new(kernel, outer, len, prologue);
+    pub fn one_by_one(kernel: &KernelBuilder<'_>, space: RowSpace<'_>) -> Self {
+        let rows = Self::new(kernel, space);
         let units = if rows.is_across() { RowUnits::Across } else { RowUnits::One };
         Self { units, ..rows }
     }
 
     /// As [`new`](Self::new), with edges where that makes fours of a long row.
-    pub fn with_edges(
-        kernel: &KernelBuilder<'_>,
-        outer: &[usize],
-        len: usize,
-        prologue: Ref,
-    ) -> Self {
-        let mut rows = Self::new(kernel, outer, len, prologue);
-        if rows.units == RowUnits::One && len >= EDGED && rows.in_step(kernel) {
+    pub fn with_edges(kernel: &KernelBuilder<'_>, space: RowSpace<'_>) -> Self {
+        let mut rows = Self::new(kernel, space);
+        if rows.units == RowUnits::One && rows.len >= EDGED && rows.in_step(kernel) {
             let in_step = |&o: &usize| rows.is_in_step(kernel, o);
             rows.wide = rows.maps.operands.iter().copied().filter(in_step).collect();
             rows.units = RowUnits::FoursWithEdges;
@@ -179,16 +171,16 @@ impl CollapsedRows {
         self.lanes() == 4 && self.wide.contains(&operand)
     }
 
-    /// Binds the memory that a phase reads and writes; the name of the scratch memory, if it is bound. A phase that
+    /// Binds the memory that a dispatch reads and writes; the name of the scratch memory, if it is bound. A dispatch that
     /// combines reads all operands `again`, or none.
-    pub fn bind(&self, kernel: &mut KernelBuilder<'_>, phase: DispatchRole, again: bool) -> String {
-        if phase == DispatchRole::Partial {
+    pub fn bind(&self, kernel: &mut KernelBuilder<'_>, role: DispatchRole, again: bool) -> String {
+        if role == DispatchRole::Partial {
             let scratch = kernel.bind_scratch(true);
             self.bind_prologue(kernel);
             return scratch;
         }
         self.bind_outputs(kernel);
-        let combines = phase == DispatchRole::Combine;
+        let combines = role == DispatchRole::Combine;
         let scratch = if combines { kernel.bind_scratch(false) } else { String::new() };
         if again || !combines {
             self.bind_operands(kernel);
@@ -372,7 +364,7 @@ pub(super) enum DispatchRole {
 }
 
 impl DispatchRole {
-    /// The phases of rows in so many parts, in their order.
+    /// The roles of the dispatches over rows in so many parts, in their order.
     pub fn of(parts: usize) -> &'static [Self] {
         if parts > 1 { &[Self::Partial, Self::Combine] } else { &[Self::Whole] }
     }

@@ -16,7 +16,7 @@ const FOUR: usize = 4;
 /// Lowers a scan; `kernel` makes an empty kernel of its step.
 pub(super) fn lower<'a>(form: &ScanForm, kernel: &dyn Fn() -> KernelBuilder<'a>) -> Vec<Dispatch> {
     let scan = ScanKernel::new(form, &kernel());
-    DispatchRole::of(scan.parts).iter().map(|&phase| scan.dispatch(kernel(), phase)).collect()
+    DispatchRole::of(scan.parts).iter().map(|&role| scan.dispatch(kernel(), role)).collect()
 }
 
 struct ScanKernel {
@@ -32,7 +32,7 @@ struct ScanKernel {
 impl ScanKernel {
     fn new(form: &ScanForm, kernel: &KernelBuilder<'_>) -> Self {
         let ScanForm { combine, outer, len, prologue, parts } = form;
-        let rows = CollapsedRows::new(kernel, outer, *len, *prologue);
+        let rows = CollapsedRows::new(kernel, (outer, *len, *prologue));
         let width = if rows.is_across() {
             rows.width_across()
         } else {
@@ -42,14 +42,14 @@ impl ScanKernel {
         Self { rows, parts: *parts, state: CombineState::new(*combine, ty), ty, width }
     }
 
-    fn dispatch(&self, mut kernel: KernelBuilder<'_>, phase: DispatchRole) -> Dispatch {
+    fn dispatch(&self, mut kernel: KernelBuilder<'_>, role: DispatchRole) -> Dispatch {
         let rows = &self.rows;
-        let scratch = rows.bind(&mut kernel, phase, true);
+        let scratch = rows.bind(&mut kernel, role, true);
         self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
         let (bases, names) = rows.bases(&mut kernel);
         let (parameters, arguments) = passed(&names);
         let (prologue, element) = rows.element(&mut kernel, &names);
-        let (results, write) = match phase {
+        let (results, write) = match role {
             DispatchRole::Partial => Default::default(),
             DispatchRole::Whole | DispatchRole::Combine => rows.write(&mut kernel, &names, self.ty),
         };
@@ -57,21 +57,21 @@ impl ScanKernel {
         let chunk = fours.div_ceil(self.parts).next_multiple_of(self.width);
         let parts = kernel.size(self.parts);
         // The parts that were read last come first: caches may still hold them.
-        let part = match phase {
+        let part = match role {
             DispatchRole::Combine => format!("{parts} - 1u - id % {parts}"),
             DispatchRole::Whole | DispatchRole::Partial => format!("id % {parts}"),
         };
         let (group_fold, mut holes) = rows.threads(self.width, kernel.limits.subgroups);
         let (width, all) = (self.width, group_fold.around_of("carry", "lane"));
-        // A phase that combines starts with the parts before its own; one of parts leaves the combination of its part.
+        // A dispatch that combines starts with the parts before its own; one of parts leaves the combination of its part.
         let (mut carry, mut finish) = (String::new(), String::new());
-        if phase == DispatchRole::Combine {
+        if role == DispatchRole::Combine {
             let other = self.state.unpack(&[format!("{scratch}[row * {parts} + other]")]);
             carry = format!(
                 "for (var other = lane; other < part; other += {width}u) {{\n    \
                  carry = merge(carry, {other});\n}}\ncarry = {all}.all;\n"
             );
-        } else if phase == DispatchRole::Partial {
+        } else if role == DispatchRole::Partial {
             let word = self.state.pack("whole").concat();
             finish = format!(
                 "let whole = {all}.all;\nif lane == 0u && fours > 0u {{\n    \
@@ -85,10 +85,10 @@ impl ScanKernel {
             four: self.four(&mut kernel, &arguments), write, around: group_fold.around(),
             width: self.width, rows: kernel.size(rows.count()), fours: kernel.size(fours),
             chunk: kernel.size(chunk), bases, carry,
-            round: self.round(&mut kernel, phase, group_fold, &arguments), finish, part, parts,
+            round: self.round(&mut kernel, role, group_fold, &arguments), finish, part, parts,
         });
         let groups = rows.count().div_ceil(THREADS / self.width).saturating_mul(self.parts);
-        let label = if phase == DispatchRole::Partial { " (parts)" } else { "" };
+        let label = if role == DispatchRole::Partial { " (parts)" } else { "" };
         kernel.dispatch(shader!("scan.wgsl"), &holes, label, groups)
     }
 
@@ -118,11 +118,11 @@ impl ScanKernel {
     fn round(
         &self,
         kernel: &mut KernelBuilder<'_>,
-        phase: DispatchRole,
+        role: DispatchRole,
         group_fold: GroupFold,
         arguments: &str,
     ) -> String {
-        if phase == DispatchRole::Partial {
+        if role == DispatchRole::Partial {
             return "carry = merge(carry, d);\n".to_string();
         }
         let around = group_fold.around_of("d", "lane");

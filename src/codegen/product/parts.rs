@@ -30,7 +30,7 @@ impl Product {
     }
 
     /// The addition to the step's label for the first dispatch.
-    pub fn phase(&self) -> &'static str {
+    pub fn part_label(&self) -> &'static str {
         if self.parts > 1 { " (parts)" } else { "" }
     }
 }

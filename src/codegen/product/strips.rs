@@ -35,7 +35,7 @@ pub(super) fn lower(product: &Product, mut kernel: KernelBuilder<'_>, strip: Str
         places: strip.places(&mut kernel, &frame.walks), multiply,
         results: strip.results(&frame.base_arguments, product.ty_name()),
     };
-    kernel.dispatch(shader!("product/strips.wgsl"), &holes, product.phase(), groups)
+    kernel.dispatch(shader!("product/strips.wgsl"), &holes, product.part_label(), groups)
 }
 
 /// A workgroup's share and how its threads walk over it: with `along_k`, a thread has one column and its

@@ -35,7 +35,7 @@ pub(super) fn lower(product: &Product, mut kernel: KernelBuilder<'_>, tile: Tile
         stage, turn, fetch, put: x.put() + &w.put(), multiply: layout.multiply(product.ty),
         stores: layout.stores(&frame.base_arguments),
     };
-    kernel.dispatch(shader!("product/tiles.wgsl"), &holes, product.phase(), groups)
+    kernel.dispatch(shader!("product/tiles.wgsl"), &holes, product.part_label(), groups)
 }
 
 /// The layout of a workgroup's memory and threads.

@@ -35,7 +35,7 @@ pub(super) fn lower(product: &Product, mut kernel: KernelBuilder<'_>, tile: Unit
         count: high * wide, wide, side: units.side, quads: units.side * units.side / 4,
         quads_across: units.side / 4, base_arguments: frame.base_arguments,
     };
-    kernel.dispatch(shader!("product/units.wgsl"), &holes, product.phase(), groups)
+    kernel.dispatch(shader!("product/units.wgsl"), &holes, product.part_label(), groups)
 }
 
 /// A workgroup's tile in squares of the units' side.

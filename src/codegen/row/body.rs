@@ -12,7 +12,7 @@ use crate::codegen::rows::DispatchRole;
 /// The text of one dispatch.
 pub(crate) struct RowBody<'a> {
     pub row: &'a Row,
-    pub phase: DispatchRole,
+    pub role: DispatchRole,
     /// The bases of the maps, as further arguments of a call.
     pub arguments: &'a str,
     pub scratch: &'a str,
@@ -26,7 +26,7 @@ impl RowBody<'_> {
         let row = self.row;
         let (mut functions, element) = row.rows.element(kernel, bases);
         let mut shared = String::new();
-        if self.phase != DispatchRole::Partial {
+        if self.role != DispatchRole::Partial {
             let results;
             (results, shared) = row.rows.write(kernel, bases, Ty::F32);
             functions = [functions, results].join("\n");
@@ -147,12 +147,12 @@ impl RowBody<'_> {
             "let part = id % {parts};\nlet start = min(part * {chunk}, units);\n\
              let end = min(start + {chunk}, units);\nvar state = identity();\n"
         );
-        body.push_str(&match self.phase {
+        body.push_str(&match self.role {
             DispatchRole::Combine => self.merge_parts(&statistics, &parts),
             DispatchRole::Whole | DispatchRole::Partial => self.merge_units(),
         });
         body += &format!("state = {};\n", self.group_fold.call("state", "state"));
-        body.push_str(&match self.phase {
+        body.push_str(&match self.role {
             DispatchRole::Partial => self.store_part(&statistics, &parts),
             DispatchRole::Whole | DispatchRole::Combine => {
                 statistics.numbers + &self.write_units(statistics.result)

@@ -17,7 +17,7 @@ pub(super) struct Row {
 impl Row {
     pub fn new(form: &RowForm, kernel: &KernelBuilder<'_>) -> Self {
         let RowForm { kind, outer, len, prologue, epsilon, parts } = form;
-        let rows = CollapsedRows::with_edges(kernel, outer, *len, *prologue);
+        let rows = CollapsedRows::with_edges(kernel, (outer, *len, *prologue));
         let mut share = Share::new(&rows);
         if *parts > 1 {
             share.held = None;

@@ -24,7 +24,7 @@ pub(super) struct SortKernel {
 impl SortKernel {
     pub fn new(form: &SortForm, kernel: &KernelBuilder<'_>) -> Self {
         let SortForm { outer, len, count, dtype, prologue, descending, schedule } = form;
-        let rows = CollapsedRows::one_by_one(kernel, outer, *len, *prologue);
+        let rows = CollapsedRows::one_by_one(kernel, (outer, *len, *prologue));
         let positions = kernel.step.outputs.iter().any(|output| output.root != *prologue);
         let (count, dtype, prologue) = (*count, *dtype, *prologue);
         let (descending, schedule) = (*descending, *schedule);

@@ -18,29 +18,29 @@ pub(super) fn lower<'a>(
     kernel: &dyn Fn() -> KernelBuilder<'a>,
     parts: usize,
 ) -> Vec<Dispatch> {
-    DispatchRole::of(parts).iter().map(|&phase| dispatch(sort, kernel(), phase, parts)).collect()
+    DispatchRole::of(parts).iter().map(|&role| dispatch(sort, kernel(), role, parts)).collect()
 }
 
-/// Partial results are candidates, which a phase finds in each part of a row.
+/// Partial results are candidates, which a dispatch finds in each part of a row.
 fn dispatch(
     sort: &SortKernel,
     mut kernel: KernelBuilder<'_>,
-    phase: DispatchRole,
+    role: DispatchRole,
     parts: usize,
 ) -> Dispatch {
-    let scratch = sort.rows.bind(&mut kernel, phase, false);
-    let (parts, len) = match phase {
+    let scratch = sort.rows.bind(&mut kernel, role, false);
+    let (parts, len) = match role {
         DispatchRole::Whole | DispatchRole::Partial => (parts, sort.rows.len),
         DispatchRole::Combine => (1, parts * sort.count),
     };
     let count = kernel.size(sort.count);
-    let fetch = match phase {
+    let fetch = match role {
         DispatchRole::Combine => fetch_candidates(&scratch, &kernel.size(len)),
         DispatchRole::Whole | DispatchRole::Partial => {
             sort.fetch(&mut kernel) + "\nfn position(row: u32, j: u32) -> u32 {\n    return j;\n}\n"
         }
     };
-    let write = match phase {
+    let write = match role {
         DispatchRole::Partial => write_candidates(&scratch, &count),
         DispatchRole::Whole | DispatchRole::Combine => sort.write(&mut kernel),
     };
@@ -50,7 +50,7 @@ fn dispatch(
         held: HELD, round: ROUND, count, parts: kernel.size(parts),
         chunk: kernel.size(len.div_ceil(parts)), len: kernel.size(len),
     };
-    let label = if phase == DispatchRole::Partial { " (parts)" } else { "" };
+    let label = if role == DispatchRole::Partial { " (parts)" } else { "" };
     kernel.dispatch(shader!("sort/select.wgsl"), &holes, label, groups)
 }
 
