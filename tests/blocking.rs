@@ -67,7 +67,7 @@ fn all_of_rayon_s_threads_may_wait_for_a_run_that_is_handed_over() {
     assert!(total.read_blocking().expect("the data").iter().all(|&x| x == runs));
 }
 
-/// When what a thread keeps for the next run may be gone already.
+/// The memory that a thread keeps for the next run may be gone by then.
 #[test]
 fn a_thread_that_ends_may_still_run() {
     use std::cell::OnceCell;

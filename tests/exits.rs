@@ -22,7 +22,8 @@ enum End {
     Exit,
     /// `exit` is called by another thread, its runs under way.
     ExitElsewhere,
-    /// So is it, where Mesa's drivers find on disk what other processes have had compiled while they opened the device.
+    /// `exit` is called too, where Mesa's drivers find on disk what other processes have had compiled while they opened
+    /// the device.
     ExitFound,
     /// `main` returns, its runs under way on threads that nobody waits for.
     Return,

@@ -75,7 +75,7 @@ async fn sums_of_floats_are_the_same_everywhere() {
     }
 }
 
-/// So many comparisons that the histogram sorts.
+/// There are so many comparisons that the histogram sorts.
 #[tokio::test]
 async fn histograms_of_many_bins() {
     let (bins, count) = (6000, 5000);

@@ -13,7 +13,7 @@ const SHOWN: usize = 25;
 /// Openings in which a clause or a preposition stands in place of the subject.
 const OPENINGS: &[&str] = &[
     "What", "Whatever", "Whether", "Who", "Whoever", "Whom", "Whose", "Which", "Where", "Wherever",
-    "How", "Of", "By", "That", "Those", "It,",
+    "How", "Why", "When", "So", "Then", "Of", "By", "That", "Those", "It,",
 ];
 /// Openings from that list that are whole with these second words.
 const WHOLE: &[&str] = &["By default", "By hand", "That is"];

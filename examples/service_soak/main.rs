@@ -55,7 +55,7 @@ struct Soak {
     answers: HashMap<Case, Vec<u32>>,
     tally: Tally,
     end: Instant,
-    /// When the GPU was lost.
+    /// The time at which the GPU was lost.
     losses: Mutex<Vec<Instant>>,
 }
 

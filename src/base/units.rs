@@ -18,7 +18,7 @@ pub(crate) fn quantity(n: u64) -> String {
     scaled(n as f64, 1000.0, &PREFIXES).trim_end().to_owned()
 }
 
-/// So many of `unit` a second, with a decimal prefix.
+/// A number of `unit` a second, with a decimal prefix.
 pub(crate) fn rate(per_second: f64, unit: &str) -> String {
     format!("{}{unit}/s", scaled(per_second, 1000.0, &PREFIXES))
 }

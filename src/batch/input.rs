@@ -41,7 +41,7 @@ enum Data<'a> {
     /// The bytes of elements, and how many they are.
     Borrowed(&'a [u8], usize),
     Ids(Cow<'a, [i64]>),
-    /// So many elements; an error if they had to be copied and there was no room.
+    /// A number of elements; an error if they had to be copied and there was no room.
     Owned(usize, Result<HostBuffer, DeviceError>),
     /// Bytes of an owner.
     Shared(Bytes),

@@ -39,7 +39,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a result is not there.
+/// The reason why a result is not there.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -111,7 +111,20 @@ pub enum ReadError {
     },
 }
 
-/// Why data given outside a graph does not fit.
+/// The reason why data given outside a graph does not fit.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use onetrip::{Device, Error, GpuCommandBatch, DataError};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.input::<f32>("x", 3);
+/// x.relu();
+/// let program = batch.compile().await?;
+/// let end = program.run([(x, &[1.0, 2.0])]).await;
+/// assert!(matches!(end, Err(Error::Data(DataError::Length { given: 2, .. }))));
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DataError {

@@ -1,11 +1,11 @@
-//! Why a device could not be opened, or failed.
+//! Devices that could not be opened, or failed.
 
 use thiserror::Error;
 
 use super::data::Origin;
 use crate::base::backend::Backend;
 
-/// Why a device could not be opened, or failed.
+/// The reason why a device could not be opened, or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -104,7 +104,7 @@ pub enum DeviceError {
     NotReopened {
         /// The message of the driver when the device was lost.
         reason: String,
-        /// Why the adapter gave no other.
+        /// The reason why the adapter gave no other.
         why: String,
     },
     /// Data that lay on a lost device alone.

@@ -1,10 +1,19 @@
-//! Why a sound graph cannot be planned.
+//! Sound graphs that cannot be planned.
 
 use thiserror::Error;
 
 use crate::base::backend::Backend;
 
-/// Why a sound graph cannot be planned or run.
+/// The reason why a sound graph cannot be planned or run.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use onetrip::{Device, Error, GpuCommandBatch, PlanError};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// assert!(matches!(batch.execute().await, Err(Error::Plan(PlanError::Empty))));
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PlanError {

@@ -1,11 +1,24 @@
-//! Why the rows of a program cannot be cut, padded and joined.
+//! Programs whose rows cannot be cut, padded and joined.
 
 use thiserror::Error;
 
 use super::data::Origin;
 use crate::base::shape::Shape;
 
-/// Why a program does not run with any number of rows.
+/// The reason why a program does not run with any number of rows.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use onetrip::{Device, Error, GpuCommandBatch, RowsError};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.input::<f32>("x", [4, 3]);
+/// x.softmax(0); // over the rows
+/// let program = batch.compile().await?;
+/// let Err(Error::Rows(RowsError::Mixes { of, why })) = program.rows() else { panic!("rows mix") };
+/// println!("{of}: {why}");
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RowsError {

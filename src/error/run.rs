@@ -10,6 +10,19 @@ use crate::base::shape::Shape;
 
 /// Data that an operation cannot work with, found by the run: the first that there is, by the order in which operations
 /// were recorded, and by the position of the element.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use onetrip::{Device, Error, GpuCommandBatch, FaultKind};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let table = batch.upload(&[1.0_f32, 2.0]);
+/// table.gather(batch.upload(&[0_u32, 7]), 0);
+/// let Err(Error::Fault(fault)) = batch.execute().await else { panic!("7 is out of range") };
+/// assert_eq!((fault.op, &fault.at[..]), ("gather", &[1][..]));
+/// assert!(matches!(fault.what, FaultKind::Index { index: Some(7), size: 2, .. }));
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {op}: {}", what.message(op, at))]
 pub struct Fault {
@@ -74,7 +87,7 @@ impl FaultKind {
     }
 }
 
-/// Why a run was not made, or not to its end, though nothing failed.
+/// The reason why a run was not made, or not to its end, though nothing failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -262,7 +262,7 @@ async fn a_preferred_side_has_the_data_from_the_next_run_on() {
     if both().is_none() {
         return;
     }
-    // So slow to come from the GPU that no number of runs pays for it.
+    // It comes so slowly from the GPU that no number of runs pays for it.
     let mut profile = slow_gpu();
     profile.gpu.download = Curve::flat(1e3);
     let (device, data) = slow(profile, Recovery::default()).await;

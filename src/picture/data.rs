@@ -93,7 +93,7 @@ pub(crate) struct Kernel {
 /// A part of a plan that runs as a whole on one side, with its memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Part {
-    /// When and where it runs.
+    /// The time and the place of its run.
     pub title: String,
     /// Its kernels, by position in [`Picture::kernels`].
     pub kernels: Range<usize>,

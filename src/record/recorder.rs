@@ -229,7 +229,7 @@ impl Recorder {
     }
 }
 
-/// Why a method records nothing.
+/// The reason why a method records nothing.
 pub(crate) enum Refusal {
     Mistake(MistakeKind),
     /// An operand comes from a mistake that was reported.

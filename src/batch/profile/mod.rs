@@ -76,7 +76,7 @@ pub struct KernelProfile {
     pub backend: Backend,
     /// The number of its dispatches on the GPU; 1 on the host's cores.
     pub dispatches: usize,
-    /// When it began, since the profile did. `None` for a GPU without timestamps, and for a kernel with nothing to do.
+    /// Its begin, since that of the profile. `None` for a GPU without timestamps, and for a kernel with nothing to do.
     pub start: Option<Duration>,
     /// The time from the begin of its first dispatch to the end of its last.
     pub time: Option<Duration>,
@@ -99,7 +99,7 @@ pub struct StageProfile {
     pub stage: &'static str,
     /// True if the GPU did it.
     pub on_gpu: bool,
-    /// When it began, since the profile did.
+    /// Its begin, since that of the profile.
     pub start: Duration,
     /// The time that it took.
     pub time: Duration,

@@ -24,7 +24,7 @@ pub struct DeviceInfo {
     pub software: bool,
     /// Threads that compute on the host.
     pub threads: usize,
-    /// Why [`Device::auto`](crate::Device::auto) found no GPU to use, where it fell back to the host's cores.
+    /// The reason why [`Device::auto`](crate::Device::auto) found no GPU to use, where it fell back to the host's cores.
     pub fallback: Option<String>,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Mixing {
     pub why: &'static str,
 }
 
-/// Why a node has no trace, so far.
+/// The reason why a node has no trace, so far.
 pub(super) enum Untraced {
     Mixes(Mixing),
     /// This operand does not depend on rows, but would have to be as long as there are rows.

@@ -13,7 +13,7 @@ pub(in crate::methods) const LONGEST: usize = 1 << 24;
 /// The height and width of a resized image, from two lengths or from two factors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ImageSize {
-    /// So many elements along each axis.
+    /// The number of elements along each axis.
     Lengths([usize; 2]),
     /// ⌊l·f⌋ elements along an axis of length l with the factor f. Places are found with the factor as it is given, not
     /// with the ratio of the lengths, as with ONNX's `scales`. Two cases are as in PyTorch (its `scale_factor` without

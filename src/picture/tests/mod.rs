@@ -94,7 +94,7 @@ fn ty(dims: &[usize]) -> Type {
     Type { dtype: DType::F32, shape: dims.iter().copied().collect() }
 }
 
-/// So many operations without order, each a kernel of its own.
+/// A number of operations without order, each a kernel of its own.
 fn disorder(count: usize) -> Picture {
     const NAMES: [&str; 7] = ["exp", "neg", "matmul", "relu", "sum", "sort", "tanh"];
     let mut seed = 3_u32;

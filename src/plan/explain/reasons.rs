@@ -23,7 +23,7 @@ pub(super) enum Reason {
     Transfers(f64),
     /// It stands between steps on the GPU, or others would.
     SecondTrip,
-    /// So many seconds would be saved.
+    /// The seconds that would be saved are too few.
     Little(f64),
     /// The whole graph on the other side would save so many seconds, less than that side's prediction may be off.
     Tie(f64),

@@ -94,7 +94,7 @@ pub(crate) trait KernelForm {
 pub(crate) enum Measure {
     /// Arithmetic operations.
     Flops,
-    /// So many elements, of which each costs more moves than arithmetic.
+    /// A number of elements, of which each costs more moves than arithmetic.
     Elements(u64),
 }
 

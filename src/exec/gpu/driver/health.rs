@@ -151,7 +151,7 @@ impl Health {
         destroy();
     }
 
-    /// Why the device is lost, if it is.
+    /// The reason why the device is lost, if it is.
     pub fn loss(&self) -> Option<&str> {
         self.lost.get().map(String::as_str)
     }

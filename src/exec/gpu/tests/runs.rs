@@ -266,7 +266,7 @@ async fn many_runs_at_once() {
 async fn a_dropped_future_returns_its_buffers() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100_000, 1);
-    // Then runs are launched in the first poll.
+    // From here on, runs are launched in the first poll.
     for _ in 0..2 {
         gpu.run(adder_job(&program, &[1; 100_000])).await.unwrap();
     }

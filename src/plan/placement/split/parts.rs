@@ -60,7 +60,7 @@ pub(crate) struct SplitPart<P = Plan> {
     pub residents: Vec<u32>,
 }
 
-/// When a part runs. Two that do not wait for each other run at the same time.
+/// The time of a part in the run. Two that do not wait for each other run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// The part on the host, before the GPU.

@@ -12,7 +12,7 @@ use crate::plan::pipeline::plan;
 use crate::plan::placement::assign::{Assignment, FlowOrigin};
 use crate::plan::value::ValueId;
 
-/// When each step runs, and where each value is made.
+/// The phase in which each step runs, and that in which each value is made.
 pub(super) struct Phases {
     pub steps: Vec<Phase>,
     /// `None` for data that is on the host, or on both sides.
