@@ -76,9 +76,9 @@ pub struct KernelProfile {
     pub backend: Backend,
     /// The number of its dispatches on the GPU; 1 on the host's cores.
     pub dispatches: usize,
-    /// Its begin, since that of the profile. `None` for a GPU without timestamps, and for a kernel with nothing to do.
+    /// Its start, since that of the profile. `None` for a GPU without timestamps, and for a kernel with nothing to do.
     pub start: Option<Duration>,
-    /// The time from the begin of its first dispatch to the end of its last.
+    /// The time from the start of its first dispatch to the end of its last.
     pub time: Option<Duration>,
     /// The time that the planner predicted.
     pub predicted: Duration,
@@ -99,7 +99,7 @@ pub struct StageProfile {
     pub stage: &'static str,
     /// True if the GPU did it.
     pub on_gpu: bool,
-    /// Its begin, since that of the profile.
+    /// Its start, since that of the profile.
     pub start: Duration,
     /// The time that it took.
     pub time: Duration,

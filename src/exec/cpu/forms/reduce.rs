@@ -39,7 +39,7 @@ fn combine<F: LaneFold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &
     let outer: usize = reduce.outer.iter().product();
     let inner: usize = reduce.inner.iter().product();
     let inputs_of_results = job.inputs(Space::Out);
-    let after = Epilogue {
+    let after = ReduceEpilogue {
         tape: job.tape(ExprHole::After, &job.roots(), &inputs_of_results),
         inputs_of_results,
     };
@@ -82,12 +82,12 @@ fn combine<F: LaneFold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &
 }
 
 /// The epilogue, which computes the outputs from the combined values.
-struct Epilogue<'a> {
+struct ReduceEpilogue<'a> {
     tape: &'a Tape,
     inputs_of_results: Vec<Option<BoundInput<'a>>>,
 }
 
-impl Epilogue<'_> {
+impl ReduceEpilogue<'_> {
     /// Computes the outputs from `acc`, the combined values of all points.
     fn write(&self, acc: &[u32], outputs: &mut [HostBuffer]) {
         for_each(

@@ -10,7 +10,7 @@ use bytemuck::cast_slice;
 use multiversion::multiversion;
 use smallvec::SmallVec;
 
-use super::windows::{Axis, BORDERS, Place, Windows};
+use super::windows::{Axis, BORDERS, WindowPlace, Windows};
 use crate::base::shape::Window;
 
 /// Elements behind a block that vectors may read.
@@ -81,7 +81,7 @@ impl<'w, 'a> Images<'w, 'a> {
     pub fn of(windows: &'w Windows<'a>) -> Option<Self> {
         let mut taps: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, windows.rows.len());
         // A single place, if there is no more.
-        let one = Axis { dim: 1, step: Place::default() };
+        let one = Axis { dim: 1, step: WindowPlace::default() };
         let places = match windows.columns[..] {
             [] => [one, one],
             [along] => [one, along],

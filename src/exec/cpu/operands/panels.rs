@@ -7,7 +7,7 @@ const PIECE: usize = 16;
 
 /// Elements of a row that lie in memory at equal distances, and go to one panel.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct PanelPiece {
     /// Position of the first element, counted from that of the row.
     from: i64,
     /// Its place in the panels, for the first row.
@@ -18,7 +18,7 @@ struct Piece {
 /// The pieces of rows.
 #[derive(Debug)]
 pub(crate) struct PanelPieces {
-    pieces: SmallVec<[Piece; 32]>,
+    pieces: SmallVec<[PanelPiece; 32]>,
     columns: usize,
     /// Elements from the panel of some columns to the next.
     pitch: usize,
@@ -38,7 +38,7 @@ impl PanelPieces {
             let (panel, column) = (self.width / self.columns, self.width % self.columns);
             let count = PIECE.min(self.columns - column).min(len - done);
             let (from, to) = (from + done as i64 * stride, panel * self.pitch + column);
-            self.pieces.push(Piece { from, to, len: count });
+            self.pieces.push(PanelPiece { from, to, len: count });
             (done, self.width) = (done + count, self.width + count);
         }
     }
@@ -65,7 +65,7 @@ impl PanelPieces {
         let last = rows.len().saturating_sub(1);
         for (k, &row) in rows.iter().enumerate() {
             let out = &mut out[k * self.columns..];
-            for &Piece { from, to, len } in &self.pieces {
+            for &PanelPiece { from, to, len } in &self.pieces {
                 let from = row + from;
                 let whole = data.get(from as usize..).and_then(|data| data.get(..PIECE * S));
                 if S > 0

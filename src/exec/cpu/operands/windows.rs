@@ -24,7 +24,7 @@ pub(crate) struct Windows<'a> {
     pub(super) rows: Axes,
     pub(super) columns: Axes,
     /// The place of the first element.
-    pub(super) origin: Place,
+    pub(super) origin: WindowPlace,
     /// Coordinates inside of the border along each counted axis.
     pub(super) inside: [i64; BORDERS],
 }
@@ -35,17 +35,17 @@ type Axes = SmallVec<[Axis; 4]>;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     pub dim: usize,
-    pub step: Place,
+    pub step: WindowPlace,
 }
 
 /// The position of an element in memory, and its coordinates along counted axes, from the first inside of the border on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WindowPlace {
     pub at: i64,
     pub coordinates: [i64; BORDERS],
 }
 
-impl Place {
+impl WindowPlace {
     fn plus(self, step: Self, times: usize) -> Self {
         let times = times as i64;
         let mut place = Self { at: self.at + step.at * times, ..self };
@@ -58,8 +58,8 @@ impl Place {
 
 /// Columns of a row that lie at equal distances and go to one panel.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
-    place: Place,
+struct WindowPiece {
+    place: WindowPlace,
     /// Their first place in the panels, for the first row.
     to: usize,
     len: usize,
@@ -79,7 +79,7 @@ impl<'a> Windows<'a> {
         if counters.len() > BORDERS || view.dims.contains(&0) {
             return None;
         }
-        let mut origin = Place { at: view.offset, coordinates: [0; BORDERS] };
+        let mut origin = WindowPlace { at: view.offset, coordinates: [0; BORDERS] };
         let mut inside = [i64::MAX; BORDERS];
         for (at, (counter, range)) in counters.iter().enumerate() {
             origin.coordinates[at] = counter.offset - range.start;
@@ -92,13 +92,13 @@ impl<'a> Windows<'a> {
         let axes = |range: Range<usize>| {
             let mut axes = Axes::new();
             for axis in range.rev().filter(|&axis| view.dims[axis] > 1) {
-                let mut step = Place { at: view.strides[axis], ..Place::default() };
+                let mut step = WindowPlace { at: view.strides[axis], ..WindowPlace::default() };
                 for (own, (counter, _)) in step.coordinates.iter_mut().zip(counters) {
                     *own = counter.strides[axis];
                 }
                 let dim = view.dims[axis];
                 match axes.last_mut() {
-                    Some(inner) if Place::default().plus(inner.step, inner.dim) == step => {
+                    Some(inner) if WindowPlace::default().plus(inner.step, inner.dim) == step => {
                         inner.dim *= dim;
                     }
                     _ => axes.push(Axis { dim, step }),
@@ -133,17 +133,19 @@ impl<'a> Windows<'a> {
         let mut next = runs(&self.rows, origin, rows.start);
         starts.extend(rows.clone().map(|_| next.next_one()));
         let mut pieces = Vec::new();
-        let mut next = runs(&self.columns, Place::default(), columns.start);
+        let mut next = runs(&self.columns, WindowPlace::default(), columns.start);
         let mut done = 0;
         while done < columns.len() {
             let (first, column) = (done / panel, done % panel);
             let (place, len) =
                 next.next_at_most(PIECE.min(panel - column).min(columns.len() - done));
-            pieces.push(Piece { place, to: first * panel * rows.len() + column, len });
+            pieces.push(WindowPiece { place, to: first * panel * rows.len() + column, len });
             done += len;
         }
-        let step =
-            self.columns.first().map_or(Place { at: 1, ..Place::default() }, |axis| axis.step);
+        let step = self
+            .columns
+            .first()
+            .map_or(WindowPlace { at: 1, ..WindowPlace::default() }, |axis| axis.step);
         let copy = PieceCopy {
             data: self.data,
             border: self.border,
@@ -164,7 +166,7 @@ struct PieceCopy<'a> {
     data: &'a [u32],
     border: u32,
     /// The distance between neighbouring columns of a piece.
-    step: Place,
+    step: WindowPlace,
     inside: [i64; BORDERS],
     /// Columns of a panel.
     columns: usize,
@@ -173,7 +175,7 @@ struct PieceCopy<'a> {
 impl PieceCopy<'_> {
     /// The columns of a piece of `len` from `place` on that lie inside of the border.
     #[inline(always)]
-    fn lanes(&self, place: Place, len: usize) -> Range<usize> {
+    fn lanes(&self, place: WindowPlace, len: usize) -> Range<usize> {
         let mut lanes = 0..len;
         for axis in 0..BORDERS {
             let (first, inside) = (place.coordinates[axis], self.inside[axis]);
@@ -201,8 +203,8 @@ impl PieceCopy<'_> {
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 fn copy_pieces<const S: usize>(
     copy: &PieceCopy<'_>,
-    rows: &[Place],
-    pieces: &[Piece],
+    rows: &[WindowPlace],
+    pieces: &[WindowPiece],
     out: &mut [u32],
 ) {
     // A copy of a fixed size writes beyond its piece: to columns or to a row that come later. No row comes after the
@@ -242,15 +244,15 @@ fn copy_pieces<const S: usize>(
 }
 
 /// The places along axes, in runs along the innermost.
-struct Runs<'w> {
+struct WindowRuns<'w> {
     axes: &'w [Axis],
     coordinates: SmallVec<[usize; 4]>,
-    place: Place,
+    place: WindowPlace,
 }
 
 /// The places from number `start` on.
-fn runs(axes: &[Axis], origin: Place, start: usize) -> Runs<'_> {
-    let mut runs = Runs { axes, coordinates: SmallVec::new(), place: origin };
+fn runs(axes: &[Axis], origin: WindowPlace, start: usize) -> WindowRuns<'_> {
+    let mut runs = WindowRuns { axes, coordinates: SmallVec::new(), place: origin };
     let mut rest = start;
     for axis in axes {
         runs.coordinates.push(rest % axis.dim);
@@ -260,19 +262,19 @@ fn runs(axes: &[Axis], origin: Place, start: usize) -> Runs<'_> {
     runs
 }
 
-impl Runs<'_> {
+impl WindowRuns<'_> {
     /// The next place, and the number of places from there on along the innermost axis.
-    fn here(&self) -> (Place, usize) {
+    fn here(&self) -> (WindowPlace, usize) {
         let left = self.axes.first().map_or(1, |axis| axis.dim - self.coordinates[0]);
         (self.place, left)
     }
 
-    fn next_one(&mut self) -> Place {
+    fn next_one(&mut self) -> WindowPlace {
         self.next_at_most(1).0
     }
 
     /// Takes the next place, and up to `most` places from there on along the innermost axis.
-    fn next_at_most(&mut self, most: usize) -> (Place, usize) {
+    fn next_at_most(&mut self, most: usize) -> (WindowPlace, usize) {
         let (first, left) = self.here();
         let len = left.min(most);
         for at in 0..self.axes.len() {
