@@ -167,8 +167,8 @@ impl GpuCommandBatch {
     /// Every mistake made while recording, or why the graph cannot be planned for the device.
     pub fn explain(&self) -> Result<Explanation> {
         let (recorded, version) = self.snapshot().checked()?;
-        let plan = self.last.lock().plan_of(version);
-        recorded.run_loop(&plan).explanation()
+        let choice = self.last.lock().choice_for(version);
+        recorded.session(&choice).explanation()
     }
 
     /// The recorded graph in Graphviz's language.

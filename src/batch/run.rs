@@ -74,9 +74,9 @@ impl GpuCommandBatch {
         let mut stats = RunStats { record_time: snapshot.record_time, ..RunStats::default() };
         let (recorded, version) = snapshot.checked()?;
         let order = recorded.update_order();
-        let plan = self.last.lock().plan_of(version);
+        let choice = self.last.lock().choice_for(version);
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
-        let done = recorded.run_loop(&plan).run(&order, uploads, &mut stats).await?;
+        let done = recorded.session(&choice).run(&order, uploads, &mut stats).await?;
         let mut last = self.last.lock();
         last.ran = Some((version, RunEnd::Done(done.prepared, done.results)));
         last.stats = stats;
@@ -146,10 +146,10 @@ impl GpuCommandBatch {
     /// As [`explain`](Self::explain).
     pub fn shaders(&self) -> Result<Vec<(String, String)>> {
         let (recorded, version) = self.snapshot().checked()?;
-        let plan = self.last.lock().plan_of(version);
-        let runs = recorded.run_loop(&plan);
-        let choice = runs.choice(&mut RunStats::default())?;
-        let plans = choice.prepared.pieces.iter().map(|piece| &piece.plan);
+        let choice = self.last.lock().choice_for(version);
+        let session = recorded.session(&choice);
+        let chosen = session.choice(&mut RunStats::default())?;
+        let plans = chosen.prepared.pieces.iter().map(|piece| &piece.plan);
         let dispatches = plans.flat_map(|plan| self.device.dispatches(plan));
         Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
     }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::RunStats;
 use super::repeat::repeated;
-use super::run_loop::{RunLoop, section};
+use super::session::{Session, fork_guard};
 use crate::base::clock::Stopwatch;
 use crate::base::trace::stage;
 use crate::cost::{Placement, Residence, Route};
@@ -17,7 +17,7 @@ use crate::plan::{Chooser, Explanation, Placed};
 use crate::record::Recorded;
 use crate::residents::{Keep, locations};
 
-impl RunLoop<'_> {
+impl Session<'_> {
     /// The planning request, given the residents' locations.
     pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
         let Recorded { graph, residents: bound, keeps, placement, .. } = self.recorded;
@@ -32,11 +32,11 @@ impl RunLoop<'_> {
         let residents = self.locations()?;
         let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);
         let bound = if is_named { &[] } else { &residents[..] };
-        if let Some(choice) = self.plan.get().filter(|choice| choice.fits(device, bound)) {
+        if let Some(choice) = self.last_choice.get().filter(|choice| choice.fits(device, bound)) {
             return Ok(choice);
         }
         let choice = self.planned(stats, || device.prepare(&self.wanted(&residents)))?;
-        self.plan.set(&choice);
+        self.last_choice.set(&choice);
         Ok(choice)
     }
 
@@ -76,7 +76,7 @@ impl RunLoop<'_> {
     }
 
     async fn compile_once(&self) -> Result<()> {
-        let _section = section()?;
+        let _guard = fork_guard()?;
         let (device, mut stats) = (&self.recorded.device, RunStats::default());
         let choice = self.choice(&mut stats)?;
         self.check_budget(&choice.prepared)?;
@@ -96,7 +96,7 @@ impl RunLoop<'_> {
     /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that
     /// was recorded at other places.
     pub fn explanation(&self) -> Result<Explanation> {
-        let _section = section()?;
+        let _guard = fork_guard()?;
         let device = &self.recorded.device;
         let (residents, targets) = (self.locations()?, device.targets());
         let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;

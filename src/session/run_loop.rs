@@ -2,20 +2,18 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::attempt::Attempt;
 use super::repeat::recover_for_repeat;
-use super::single_run::SingleRun;
+use super::session::{Session, fork_guard};
 use super::state::{Chosen, RunState};
 use super::stats::report;
 use super::{RunDone, RunStats};
 use crate::base::clock::{Stopwatch, nanoseconds};
-use crate::base::process::Section;
-use crate::base::sync::Mutex;
-use crate::base::trace::{OFF, Timeline, event, stage};
+use crate::base::trace::{event, stage};
 use crate::cost::RunOutcome;
-use crate::device::{Counter, PlanChoice};
-use crate::error::{DeviceError, Error, Result, RunError};
+use crate::device::Counter;
+use crate::error::{Error, Result, RunError};
 use crate::exec::budget::Permit;
 use crate::exec::{HostBuffer, deadline};
 use crate::record::{Recorded, Uploads};
@@ -24,57 +22,8 @@ use crate::residents::{Handle, KeptValues, UpdateOrder, commit};
 /// Collects the data of all uploads, by position, when a run has room for it.
 pub(crate) type Collect<'a> = dyn FnMut() -> Result<Uploads> + Send + 'a;
 
-/// The choice of the last run, which the next one goes by if it still holds.
-#[derive(Debug, Default)]
-pub(crate) struct LastPlan(Mutex<Option<PlanChoice>>);
-
-impl LastPlan {
-    pub(super) fn get(&self) -> Option<PlanChoice> {
-        self.0.lock().clone()
-    }
-
-    pub(super) fn set(&self, choice: &PlanChoice) {
-        *self.0.lock() = Some(choice.clone());
-    }
-}
-
-/// The runs of one record, by a batch or by a program.
-#[derive(Clone, Copy)]
-pub(crate) struct RunLoop<'a> {
-    pub(super) recorded: &'a Recorded,
-    pub(super) plan: &'a LastPlan,
-    /// The page on which the times of the run are noted.
-    pub(super) timeline: &'a Timeline,
-    /// The time that a run is given.
-    pub limit: Option<Duration>,
-}
-
-impl Recorded {
-    /// The runs of this record as it stands, by `plan` where that still holds.
-    pub(crate) fn run_loop<'a>(&'a self, plan: &'a LastPlan) -> RunLoop<'a> {
-        self.timed_run_loop(plan, &OFF)
-    }
-
-    /// As [`run_loop`](Self::run_loop), whose times go to `timeline`.
-    pub(crate) fn timed_run_loop<'a>(
-        &'a self,
-        plan: &'a LastPlan,
-        timeline: &'a Timeline,
-    ) -> RunLoop<'a> {
-        RunLoop { recorded: self, plan, timeline, limit: None }
-    }
-}
-
-/// The time in which a run takes the locks of its device.
-///
-/// # Errors
-/// [`DeviceError::Forked`] in a child whose locks may be held by threads that it does not have.
-pub(super) fn section() -> Result<Section, DeviceError> {
-    Section::begin().ok_or(DeviceError::Forked)
-}
-
 /// The states of a run.
-impl RunLoop<'_> {
+impl Session<'_> {
     /// Runs in `order` with other runs that update a resident, with the data that `collect` brings once there is room.
     pub async fn run(
         &self,
@@ -82,7 +31,7 @@ impl RunLoop<'_> {
         collect: &mut Collect<'_>,
         stats: &mut RunStats,
     ) -> Result<RunDone> {
-        let _section = section()?;
+        let _guard = fork_guard()?;
         let counted = self.recorded.device.counted();
         // Pinned here: each future that takes another by value has room for it twice.
         let run = pin!(self.run_through(order, collect, stats));
@@ -191,9 +140,9 @@ impl RunLoop<'_> {
             && prepared.was_chosen
             && !timeline.is_kept()
             && residents.iter().all(is_on_side);
-        let run = SingleRun { recorded, prepared: &prepared, uploads, permit, timeline };
-        let ran = stage!(timeline, "run").over(pin!(run.run_plan(stats))).await;
-        drop(run);
+        let attempt = Attempt { recorded, prepared: &prepared, uploads, permit, timeline };
+        let ran = stage!(timeline, "run").over(pin!(attempt.run(stats))).await;
+        drop(attempt);
         let mut ended_trial = false;
         if let Some(trial) = &mut trial {
             let is_warm = may_teach && stats.pipelines_compiled + stats.pool_misses == 0;

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::record::Recorded;
 use crate::residents::UpdateOrder;
-use crate::session::LastPlan;
+use crate::session::LastChoice;
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
 /// buffers, and any number of them may be under way at once. Inputs of one element type are an array, of several a
@@ -44,7 +44,7 @@ pub(super) struct Inner {
     /// Each run must bring the data of uploads that have none here.
     pub recorded: Arc<Recorded>,
     pub order: UpdateOrder,
-    pub plan: LastPlan,
+    pub last_choice: LastChoice,
     /// The rows of all inputs, once they were traced.
     pub rows: OnceLock<Arc<RowPlans<Program>>>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Inner {
 impl Inner {
     pub fn new(recorded: Arc<Recorded>) -> Self {
         let order = recorded.update_order();
-        Self { recorded, order, plan: LastPlan::default(), rows: OnceLock::new() }
+        Self { recorded, order, last_choice: LastChoice::default(), rows: OnceLock::new() }
     }
 }
 
@@ -66,7 +66,7 @@ impl Program {
     pub(crate) fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
             let program = Inner::new(recorded);
-            program.recorded.run_loop(&program.plan).compile().await?;
+            program.recorded.session(&program.last_choice).compile().await?;
             Ok(Self(Arc::new(program)))
         })
     }
