@@ -13,7 +13,7 @@ use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{MistakeKind, Result};
 use crate::plan::Explanation;
-use crate::record::{Recorded, Recorder, UntypedId, elsewhere};
+use crate::record::{Record, Recorder, UntypedId, elsewhere};
 use crate::session::RunStats;
 
 static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
@@ -199,7 +199,7 @@ impl GpuCommandBatch {
     }
 
     /// The record so far. While the result is held, further recording copies it.
-    pub(crate) fn recorded(&self) -> Arc<Recorded> {
+    pub(crate) fn recorded(&self) -> Arc<Record> {
         Arc::clone(self.recorder.lock().recorded())
     }
 }

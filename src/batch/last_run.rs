@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::Prepared;
+use crate::device::PreparedGraph;
 use crate::record::Version;
 use crate::session::{LastChoice, RunResults, RunStats};
 
@@ -16,7 +16,7 @@ pub(super) struct LastRun {
 
 #[derive(Debug)]
 pub(super) enum RunEnd {
-    Done(Arc<Prepared>, RunResults),
+    Done(Arc<PreparedGraph>, RunResults),
     Failed(String),
 }
 

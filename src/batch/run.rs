@@ -11,12 +11,12 @@ use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
 use crate::device::Device;
 use crate::error::{ReadError, Result};
-use crate::record::{Recorded, Version};
+use crate::record::{Record, Version};
 use crate::session::{HostOrGpuResult, RunStats};
 
 /// The record of a batch at one moment.
 pub(super) struct Snapshot {
-    recorded: Arc<Recorded>,
+    recorded: Arc<Record>,
     version: Version,
     mistakes: Result<()>,
     record_time: Duration,
@@ -27,7 +27,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every mistake in it.
-    pub fn checked(self) -> Result<(Arc<Recorded>, Version)> {
+    pub fn checked(self) -> Result<(Arc<Record>, Version)> {
         self.mistakes.map(|()| (self.recorded, self.version))
     }
 }
@@ -94,7 +94,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// Every mistake in it.
     #[cfg(feature = "safetensors")]
-    pub(crate) fn checked(&self) -> Result<Arc<Recorded>> {
+    pub(crate) fn checked(&self) -> Result<Arc<Record>> {
         Ok(self.snapshot().checked()?.0)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Device;
-use super::parts::prepared::Prepared;
+use super::parts::prepared::PreparedGraph;
 use super::parts::profile_store::Targets;
 use super::parts::trials::{SharedTrial, TrialRun};
 use super::planning::PlanRequest;
@@ -13,12 +13,12 @@ use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcom
 use crate::error::{PlanError, Result};
 use crate::graph::Fingerprint;
 use crate::ops::{Op, Type};
-use crate::plan::{Chooser, Phase, Placed, Planned, Target, place};
+use crate::plan::{Chooser, Phase, Pieces, PlacedGraph, Target, place};
 
 /// The plan for the runs of a graph, until something changes.
 #[derive(Clone)]
 pub(crate) struct PlanChoice {
-    pub prepared: Arc<Prepared>,
+    pub prepared: Arc<PreparedGraph>,
     shared: Option<Arc<SharedTrial>>,
     /// True if runs may take part in the trial.
     learns: bool,
@@ -65,7 +65,7 @@ impl Device {
         wanted: &PlanRequest<'_>,
         targets: &Targets,
         route: Option<Route>,
-    ) -> Result<Placed, PlanError> {
+    ) -> Result<PlacedGraph, PlanError> {
         let placed = self.place_with(wanted, wanted.residents, targets, route)?;
         if !self.is_bound_by_data(wanted, &placed) || !self.0.profiles.are_known() {
             return Ok(placed);
@@ -80,7 +80,7 @@ impl Device {
         near.routes.truncate(1);
         let runs = if wanted.is_stateful { 1.0 } else { RUNS_THAT_PAY };
         let saved = runs * (placed.seconds() - near.seconds());
-        let pays = saved > seconds_to_move(wanted, &near.planned, targets.profile());
+        let pays = saved > seconds_to_move(wanted, &near.pieces, targets.profile());
         Ok(if pays { near } else { placed })
     }
 
@@ -91,7 +91,7 @@ impl Device {
         residents: &[Residence],
         targets: &Targets,
         route: Option<Route>,
-    ) -> Result<Placed, PlanError> {
+    ) -> Result<PlacedGraph, PlanError> {
         let placement = self.placement_now(wanted.placement);
         let room = self.budget().room();
         place(wanted.graph, self.sides(targets), &placement, route, residents, room).map_err(
@@ -115,7 +115,7 @@ impl Device {
     }
 
     /// Returns whether the side was not predicted only because the data of a resident is on the GPU alone.
-    pub(super) fn is_bound_by_data(&self, wanted: &PlanRequest<'_>, placed: &Placed) -> bool {
+    pub(super) fn is_bound_by_data(&self, wanted: &PlanRequest<'_>, placed: &PlacedGraph) -> bool {
         wanted.residents.iter().any(|residence| residence.is_far())
             && self.placement_now(wanted.placement) == Placement::Auto
             && self.has_both_sides()
@@ -140,7 +140,7 @@ impl Device {
         &self,
         wanted: &PlanRequest<'_>,
         route: Route,
-    ) -> Result<(Arc<Prepared>, bool)> {
+    ) -> Result<(Arc<PreparedGraph>, bool)> {
         self.cached_or_planned(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
@@ -149,7 +149,7 @@ impl Device {
         &self,
         wanted: &PlanRequest<'_>,
         targets: &Targets,
-    ) -> Result<(Placed, Option<Chooser>), PlanError> {
+    ) -> Result<(PlacedGraph, Option<Chooser>), PlanError> {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         let placed = self.place(wanted, targets, trial.kept())?;
@@ -163,7 +163,11 @@ impl Device {
     }
 
     /// The chooser of a plan by which the `wanted` graph ran, if there was anything to choose.
-    pub(crate) fn chooser_of(&self, wanted: &PlanRequest<'_>, ran: &Prepared) -> Option<Chooser> {
+    pub(crate) fn chooser_of(
+        &self,
+        wanted: &PlanRequest<'_>,
+        ran: &PreparedGraph,
+    ) -> Option<Chooser> {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         match ran.asked {
@@ -173,7 +177,12 @@ impl Device {
     }
 
     /// The chooser of a plan that is not on trial.
-    fn chooser(&self, wanted: &PlanRequest<'_>, placed: &Placed, trial: &Trial) -> Option<Chooser> {
+    fn chooser(
+        &self,
+        wanted: &PlanRequest<'_>,
+        placed: &PlacedGraph,
+        trial: &Trial,
+    ) -> Option<Chooser> {
         let placement = self.placement_now(wanted.placement);
         if placement != Placement::Auto {
             return Some(Chooser::Asked(placement));
@@ -234,10 +243,10 @@ impl Device {
 }
 
 /// The seconds to copy residents that are on the GPU alone to the host, if the host reads them in this plan.
-fn seconds_to_move(wanted: &PlanRequest<'_>, planned: &Planned, profile: &DeviceProfile) -> f64 {
-    let is_read_by_host = |at: u32| match planned {
-        Planned::Whole(plan) => plan.backend == Backend::Cpu,
-        Planned::Split(split) => {
+fn seconds_to_move(wanted: &PlanRequest<'_>, pieces: &Pieces, profile: &DeviceProfile) -> f64 {
+    let is_read_by_host = |at: u32| match pieces {
+        Pieces::Whole(plan) => plan.backend == Backend::Cpu,
+        Pieces::Split(split) => {
             let parts = split.parts.iter().filter(|part| part.phase != Phase::Gpu);
             parts.into_iter().any(|part| part.residents.contains(&at))
         }

@@ -6,7 +6,7 @@ use crate::base::test_device::found;
 use crate::batch::{BufferId, GpuCommandBatch, Wgsl};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement, Residence, Route, RunOutcome};
 use crate::device::{Device, PlanChoice, PlanRequest, Recovery};
-use crate::record::Recorded;
+use crate::record::Record;
 
 /// The host computes rows at this rate.
 const RATE: f64 = 1e8;
@@ -37,7 +37,7 @@ fn softmax(device: &Device, rows: usize) -> (GpuCommandBatch, BufferId<f32>) {
     (batch, y)
 }
 
-fn wanted(recorded: &Recorded) -> PlanRequest<'_> {
+fn wanted(recorded: &Record) -> PlanRequest<'_> {
     let (graph, placement) = (&recorded.graph, Placement::Auto);
     PlanRequest { graph, placement, residents: &[], is_stateful: false }
 }

@@ -25,7 +25,7 @@ mod verify;
 
 #[cfg(feature = "gpu")]
 pub(crate) use self::execution_plan::Wave;
-pub(crate) use self::execution_plan::{Failed, Plan};
+pub(crate) use self::execution_plan::{FailedElement, Plan};
 #[cfg(test)]
 pub(crate) use self::forms::Dims;
 pub(crate) use self::forms::ProductSchedule;
@@ -39,7 +39,7 @@ pub(crate) use self::forms::{
 };
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::placement::chooser::Chooser;
-pub(crate) use self::placement::placed::{Placed, Planned};
+pub(crate) use self::placement::placed::{Pieces, PlacedGraph};
 pub(crate) use self::placement::routes::Routes;
 pub(crate) use self::placement::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub use explain::Explanation;

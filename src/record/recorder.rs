@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::UserCall;
-use super::recorded::{Recorded, UntypedId};
+use super::recorded::{Record, UntypedId};
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
@@ -30,7 +30,7 @@ pub(crate) struct Version {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     /// Shared with runs under way and with programs: a change copies it while they hold it.
-    recorded: Arc<Recorded>,
+    recorded: Arc<Record>,
     /// Slice updates recorded by `replace_slice`, keyed by their result.
     pub slice_updates: HashMap<NodeId, SliceUpdate>,
     /// Positions of the uploads whose data calls of `write_with` are changing.
@@ -44,7 +44,7 @@ impl Recorder {
     /// Nothing yet, for the batch of `brand`.
     pub fn new(device: &Device, brand: u64) -> Self {
         Self {
-            recorded: Arc::new(Recorded::new(device, brand)),
+            recorded: Arc::new(Record::new(device, brand)),
             slice_updates: HashMap::new(),
             changing: Vec::new(),
             mistakes: Vec::new(),
@@ -53,7 +53,7 @@ impl Recorder {
         }
     }
 
-    pub fn recorded(&self) -> &Arc<Recorded> {
+    pub fn recorded(&self) -> &Arc<Record> {
         &self.recorded
     }
 
@@ -62,13 +62,13 @@ impl Recorder {
     }
 
     /// The record, for a change that asks for another plan.
-    pub fn change(&mut self) -> &mut Recorded {
+    pub fn change(&mut self) -> &mut Record {
         self.version.graph += 1;
         Arc::make_mut(&mut self.recorded)
     }
 
     /// The record, for a change of the data of its uploads alone.
-    pub fn change_data(&mut self) -> &mut Recorded {
+    pub fn change_data(&mut self) -> &mut Record {
         self.version.data += 1;
         Arc::make_mut(&mut self.recorded)
     }
@@ -79,7 +79,7 @@ impl Recorder {
     }
 
     /// The record, if nobody else holds it.
-    pub fn alone(&mut self) -> Option<&mut Recorded> {
+    pub fn alone(&mut self) -> Option<&mut Record> {
         Arc::get_mut(&mut self.recorded)
     }
 

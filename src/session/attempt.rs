@@ -11,21 +11,21 @@ use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
 use crate::base::future::both;
 use crate::base::trace::Timeline;
-use crate::device::{Prepared, PreparedPlan};
+use crate::device::{PreparedGraph, PreparedPlan};
 use crate::error::{DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::graph::NodeId;
-use crate::plan::{PartValue, Phase, Planned, Split, Supply};
-use crate::record::Recorded;
+use crate::plan::{PartValue, Phase, Pieces, Split, Supply};
+use crate::record::Record;
 use crate::residents::KeptValues;
 
 type Finished = Vec<Option<PieceDone>>;
 
 /// An attempt that is about to be made.
 pub(super) struct Attempt<'a> {
-    pub recorded: &'a Recorded,
-    pub prepared: &'a Prepared,
+    pub recorded: &'a Record,
+    pub prepared: &'a PreparedGraph,
     /// The data of the graph's uploads, by position.
     pub uploads: &'a [Arc<HostBuffer>],
     /// The room in the device's memory budget.
@@ -42,7 +42,7 @@ impl Attempt<'_> {
         let predicted = Duration::try_from_secs_f64(prepared.seconds);
         stats.predicted_time = predicted.unwrap_or(Duration::MAX);
         let done = match &prepared.pieces {
-            Planned::Whole(piece) => {
+            Pieces::Whole(piece) => {
                 let run = PieceRun {
                     device: &recorded.device,
                     piece,
@@ -55,7 +55,7 @@ impl Attempt<'_> {
                 };
                 run.run(stats).await?
             }
-            Planned::Split(split) => Box::pin(self.run_split(split, stats)).await?,
+            Pieces::Split(split) => Box::pin(self.run_split(split, stats)).await?,
         };
         if let Some((node, at)) = done.failed {
             return Err(fault(recorded, uploads, node, at).into());

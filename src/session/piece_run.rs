@@ -22,7 +22,7 @@ use crate::exec::gpu;
 use crate::exec::{HostBuffer, cpu, memory};
 use crate::graph::NodeId;
 use crate::ops::CpuFunction;
-use crate::plan::{Failed, Plan};
+use crate::plan::{FailedElement, Plan};
 use crate::residents::{Handle, Storage, all_on_device, all_on_host};
 
 pub(super) struct PieceRun<'a> {
@@ -178,8 +178,8 @@ impl PieceRun<'_> {
 }
 
 /// The operation that failed, and which of its elements.
-fn site(plan: &Plan, failed: Option<Failed>) -> Option<(NodeId, u32)> {
-    failed.map(|Failed { site, at }| (plan.sites[site as usize], at))
+fn site(plan: &Plan, failed: Option<FailedElement>) -> Option<(NodeId, u32)> {
+    failed.map(|FailedElement { site, at }| (plan.sites[site as usize], at))
 }
 
 /// Returns whether consecutive runs, the last taking `time`, have occupied this thread long enough that it should

@@ -10,17 +10,17 @@ use super::session::{Session, fork_guard};
 use crate::base::clock::Stopwatch;
 use crate::base::trace::stage;
 use crate::cost::{Placement, Residence, Route};
-use crate::device::{PlanChoice, PlanRequest, Prepared, Targets};
+use crate::device::{PlanChoice, PlanRequest, PreparedGraph, Targets};
 use crate::error::{Error, Result, RunError};
 use crate::exec::budget::TooMuch;
-use crate::plan::{Chooser, Explanation, Placed};
-use crate::record::Recorded;
+use crate::plan::{Chooser, Explanation, PlacedGraph};
+use crate::record::Record;
 use crate::residents::{Keep, locations};
 
 impl Session<'_> {
     /// The planning request, given the residents' locations.
     pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
-        let Recorded { graph, residents: bound, keeps, placement, .. } = self.recorded;
+        let Record { graph, residents: bound, keeps, placement, .. } = self.recorded;
         let is_bound = |keep: &Keep| bound.iter().any(|bound| bound.is_same(&keep.handle));
         let is_stateful = keeps.iter().any(is_bound);
         PlanRequest { graph, placement: *placement, residents, is_stateful }
@@ -28,7 +28,7 @@ impl Session<'_> {
 
     /// The choice for data where it lies now: that of the last run, one that the device made before, or a new one.
     pub fn choice(&self, stats: &mut RunStats) -> Result<PlanChoice> {
-        let Recorded { device, placement, .. } = self.recorded;
+        let Record { device, placement, .. } = self.recorded;
         let residents = self.locations()?;
         let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);
         let bound = if is_named { &[] } else { &residents[..] };
@@ -41,7 +41,11 @@ impl Session<'_> {
     }
 
     /// The plan for a route on trial.
-    pub(super) fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
+    pub(super) fn on_trial(
+        &self,
+        route: Route,
+        stats: &mut RunStats,
+    ) -> Result<Arc<PreparedGraph>> {
         let residents = self.locations()?;
         self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))
     }
@@ -104,7 +108,7 @@ impl Session<'_> {
     }
 
     /// The plan by which a run went, with its reasons as far as they still hold.
-    pub fn explanation_of(&self, ran: &Prepared) -> Explanation {
+    pub fn explanation_of(&self, ran: &PreparedGraph) -> Explanation {
         let device = &self.recorded.device;
         let residents = self.locations().unwrap_or_default();
         let chooser = device.chooser_of(&self.wanted(&residents), ran);
@@ -113,17 +117,17 @@ impl Session<'_> {
 
     fn explained(
         &self,
-        placed: Placed,
+        placed: PlacedGraph,
         chooser: Option<Chooser>,
         targets: &Targets,
         residents: &[Residence],
     ) -> Explanation {
-        let Recorded { device, graph, names, .. } = self.recorded;
+        let Record { device, graph, names, .. } = self.recorded;
         let (sides, names) = (device.sides(targets), names.by_node());
         Explanation::new(placed, graph, names, sides, chooser, residents)
     }
 
-    fn check_budget(&self, prepared: &Prepared) -> Result<()> {
+    fn check_budget(&self, prepared: &PreparedGraph) -> Result<()> {
         match self.recorded.device.budget().room() {
             Some(budget) if budget < prepared.bytes => {
                 Err(self.over_budget(TooMuch { needs: prepared.bytes, budget }))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::attempt::Attempt;
 use super::repeat::recover_for_repeat;
 use super::session::{Session, fork_guard};
-use super::state::{Chosen, RunState};
+use super::state::{ChosenPlan, RunState};
 use super::stats::report;
 use super::{RunDone, RunStats};
 use crate::base::clock::{Stopwatch, nanoseconds};
@@ -16,7 +16,7 @@ use crate::device::Counter;
 use crate::error::{Error, Result, RunError};
 use crate::exec::budget::Permit;
 use crate::exec::{HostBuffer, deadline};
-use crate::record::{Recorded, Uploads};
+use crate::record::{Record, Uploads};
 use crate::residents::{Handle, KeptValues, UpdateOrder, commit};
 
 /// Collects the data of all uploads, by position, when a run has room for it.
@@ -88,19 +88,19 @@ impl Session<'_> {
     }
 
     /// From *choose*. A route on trial whose plan cannot be made ends its trial.
-    fn choose(&self, stats: &mut RunStats) -> Result<Chosen> {
+    fn choose(&self, stats: &mut RunStats) -> Result<ChosenPlan> {
         let choice = self.choice(stats)?;
         let trial = choice.begin_trial_run().map(Box::new);
         let prepared = choice.prepared;
-        let Some(mut trial) = trial else { return Ok(Chosen { prepared, trial: None }) };
+        let Some(mut trial) = trial else { return Ok(ChosenPlan { prepared, trial: None }) };
         if !trial.is_away {
-            return Ok(Chosen { prepared, trial: Some(trial) });
+            return Ok(ChosenPlan { prepared, trial: Some(trial) });
         }
         match self.on_trial(trial.route, stats) {
-            Ok(prepared) => Ok(Chosen { prepared, trial: Some(trial) }),
+            Ok(prepared) => Ok(ChosenPlan { prepared, trial: Some(trial) }),
             Err(_) => {
                 self.recorded.device.tried(&mut trial, RunOutcome::Failed, || true);
-                Ok(Chosen { prepared, trial: None })
+                Ok(ChosenPlan { prepared, trial: None })
             }
         }
     }
@@ -125,14 +125,14 @@ impl Session<'_> {
     /// From *run*: one attempt on the device, which reports its time to the run's trial.
     async fn attempt(
         &self,
-        chosen: Chosen,
+        chosen: ChosenPlan,
         permit: Permit,
         uploads: &[Arc<HostBuffer>],
         stats: &mut RunStats,
     ) -> RunState {
         let &Self { recorded, timeline, .. } = self;
-        let Recorded { device, residents, .. } = recorded;
-        let Chosen { prepared, mut trial } = chosen;
+        let Record { device, residents, .. } = recorded;
+        let ChosenPlan { prepared, mut trial } = chosen;
         let busy = device.busy();
         // The time to bring a resident says nothing of the steps; nor does a run whose kernels are timed.
         let is_on_side = |handle: &Handle| handle.is_on(prepared.backend());
@@ -168,7 +168,7 @@ impl Session<'_> {
 
     /// From *commit*: fills the residents.
     async fn commit(&self, kept: &mut KeptValues, stats: &mut RunStats) -> Result<()> {
-        let Recorded { device, keeps, .. } = self.recorded;
+        let Record { device, keeps, .. } = self.recorded;
         if !keeps.is_empty() {
             let stage = stage!(self.timeline, "commit", residents = keeps.len());
             stats.submits += stage.over(pin!(commit(device, keeps, kept))).await?;

@@ -7,7 +7,7 @@ use crate::base::sync::Mutex;
 use crate::base::trace::{OFF, Timeline};
 use crate::device::PlanChoice;
 use crate::error::DeviceError;
-use crate::record::Recorded;
+use crate::record::Record;
 
 /// The choice of the last run, which the next one goes by if it still holds.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl LastChoice {
 /// The work on one record, for a batch or for a program: its runs, compilations and explanations.
 #[derive(Clone, Copy)]
 pub(crate) struct Session<'a> {
-    pub(super) recorded: &'a Recorded,
+    pub(super) recorded: &'a Record,
     pub(super) last_choice: &'a LastChoice,
     /// Receives the times of the run's stages.
     pub(super) timeline: &'a Timeline,
@@ -34,7 +34,7 @@ pub(crate) struct Session<'a> {
     pub limit: Option<Duration>,
 }
 
-impl Recorded {
+impl Record {
     /// A session of this record as it stands, by `last_choice` where that still holds.
     pub(crate) fn session<'a>(&'a self, last_choice: &'a LastChoice) -> Session<'a> {
         self.timed_session(last_choice, &OFF)

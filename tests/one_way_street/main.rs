@@ -65,7 +65,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
             &["update_order"],
         ],
     ),
-    ("record", &[&["names", "call"], &["recorded"], &["recorder"]]),
+    ("record", &[&["names", "call"], &["record"], &["recorder"]]),
     (
         "session",
         &[

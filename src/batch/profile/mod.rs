@@ -11,7 +11,7 @@ pub use self::kinds::KernelKind;
 use crate::base::shape::Shape;
 use crate::base::trace::{TimedPart, TimedWork, Timeline};
 use crate::cost::Backend;
-use crate::device::{Device, Prepared};
+use crate::device::{Device, PreparedGraph};
 use crate::plan::{Explanation, Measure, Plan, Step, ValueId};
 use crate::session::RunStats;
 
@@ -108,7 +108,7 @@ pub struct StageProfile {
 impl Profile {
     pub(super) fn new(
         device: &Device,
-        prepared: &Prepared,
+        prepared: &PreparedGraph,
         explanation: Explanation,
         stats: &RunStats,
         timeline: &Timeline,

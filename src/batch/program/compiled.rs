@@ -7,7 +7,7 @@ use super::rows::plans::RowPlans;
 use crate::base::future::BoxFuture;
 use crate::device::Device;
 use crate::error::Result;
-use crate::record::Recorded;
+use crate::record::Record;
 use crate::residents::UpdateOrder;
 use crate::session::LastChoice;
 
@@ -42,7 +42,7 @@ pub struct Program(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     /// Each run must bring the data of uploads that have none here.
-    pub recorded: Arc<Recorded>,
+    pub recorded: Arc<Record>,
     pub order: UpdateOrder,
     pub last_choice: LastChoice,
     /// The rows of all inputs, once they were traced.
@@ -50,7 +50,7 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub fn new(recorded: Arc<Recorded>) -> Self {
+    pub fn new(recorded: Arc<Record>) -> Self {
         let order = recorded.update_order();
         Self { recorded, order, last_choice: LastChoice::default(), rows: OnceLock::new() }
     }
@@ -59,11 +59,11 @@ impl Inner {
 /// The program itself.
 impl Program {
     #[cfg(feature = "safetensors")]
-    pub(crate) fn recorded(&self) -> &Arc<Recorded> {
+    pub(crate) fn recorded(&self) -> &Arc<Record> {
         &self.0.recorded
     }
 
-    pub(crate) fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
+    pub(crate) fn compiled(recorded: Arc<Record>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
             let program = Inner::new(recorded);
             program.recorded.session(&program.last_choice).compile().await?;

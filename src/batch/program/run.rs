@@ -16,7 +16,7 @@ use crate::cost::Placement;
 use crate::error::{Result, RunError};
 use crate::exec::deadline;
 use crate::plan::Explanation;
-use crate::record::{Recorded, Uploads};
+use crate::record::{Record, Uploads};
 use crate::session::{RunDone, RunStats};
 
 /// Programs.
@@ -60,7 +60,7 @@ impl Program {
     /// [`PlanError::NoSuchSide`](crate::PlanError::NoSuchSide) if the device lacks the side; else as
     /// [`GpuCommandBatch::compile`].
     pub fn with_placement(&self, placement: Placement) -> BoxFuture<'_, Result<Self>> {
-        Self::compiled(Arc::new(Recorded { placement, ..(*self.0.recorded).clone() }))
+        Self::compiled(Arc::new(Record { placement, ..(*self.0.recorded).clone() }))
     }
 
     /// Runs the program. An input that is not given has the data that it had when the program was compiled. The run

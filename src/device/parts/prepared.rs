@@ -11,11 +11,11 @@ use crate::cost::{Backend, Prediction, Route};
 use crate::exec::cpu::CpuProgram;
 use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
-use crate::plan::{Placed, Plan, Planned, Routes};
+use crate::plan::{Pieces, PlacedGraph, Plan, Routes};
 
 /// The plan of a graph and its kernels, shared by all batches and programs of the same structure.
-pub(crate) struct Prepared {
-    pub pieces: Planned<PreparedPlan>,
+pub(crate) struct PreparedGraph {
+    pub pieces: Pieces<PreparedPlan>,
     /// The downloaded nodes, in the order of the plan's downloads.
     pub outputs: Vec<NodeId>,
     /// True if another side could have run the graph.
@@ -27,7 +27,7 @@ pub(crate) struct Prepared {
     pub seconds: f64,
     /// True if the side was not predicted only because the data of a resident is on the GPU alone.
     pub is_bound_by_data: bool,
-    /// The prediction of each side for the whole graph, as [`Placed`] has it, and a side that has no room for it.
+    /// The prediction of each side for the whole graph, as [`PlacedGraph`] has it, and a side that has no room for it.
     sides: SmallVec<[(Backend, Prediction); 2]>,
     too_small: Option<Backend>,
     /// The route of the plan, and others that may be tried.
@@ -48,17 +48,17 @@ pub(crate) struct PreparedPlan {
     pub(in crate::device) compiling: SingleFlight<GpuId>,
 }
 
-impl Prepared {
+impl PreparedGraph {
     pub(in crate::device) fn new(
         graph: &Graph,
-        placed: Placed,
+        placed: PlacedGraph,
         asked: Option<Route>,
         is_bound_by_data: bool,
         targets: &Targets,
     ) -> Self {
         let (was_chosen, seconds) = (placed.was_chosen(), placed.seconds());
-        let Placed { planned, sides, too_small, routes } = placed;
-        let pieces = planned.map(PreparedPlan::new);
+        let PlacedGraph { pieces, sides, too_small, routes } = placed;
+        let pieces = pieces.map(PreparedPlan::new);
         let total = |of: fn(&Plan) -> u64| {
             pieces.iter().map(|piece| of(&piece.plan)).fold(0, u64::saturating_add)
         };
@@ -79,9 +79,9 @@ impl Prepared {
     }
 
     /// A copy of the plan, without its kernels.
-    pub fn placed(&self) -> Placed {
-        Placed {
-            planned: self.pieces.as_ref().map(|piece| Plan::clone(&piece.plan)),
+    pub fn placed(&self) -> PlacedGraph {
+        PlacedGraph {
+            pieces: self.pieces.as_ref().map(|piece| Plan::clone(&piece.plan)),
             sides: self.sides.clone(),
             too_small: self.too_small,
             routes: self.routes.clone(),
@@ -129,11 +129,11 @@ impl PreparedPlan {
     }
 }
 
-impl std::fmt::Debug for Prepared {
+impl std::fmt::Debug for PreparedGraph {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let each =
             self.pieces.iter().map(|PreparedPlan { plan, .. }| (plan.steps.len(), plan.backend));
         let each = each.map(|(steps, side)| format!("{steps} steps for {side}"));
-        write!(f, "Prepared({})", each.collect::<Vec<_>>().join(", "))
+        write!(f, "PreparedGraph({})", each.collect::<Vec<_>>().join(", "))
     }
 }

@@ -19,7 +19,7 @@ use crate::error::{DeviceError, MistakeKind, Result};
 use crate::exec::memory::MemoryCounts;
 use crate::exec::{HostBuffer, SliceWrite};
 use crate::ops::{CustomKernel, Type};
-use crate::plan::Failed;
+use crate::plan::FailedElement;
 
 /// A type without values. It is private, so that other rooms are compiled as if the types here had values.
 #[derive(Clone, Copy, PartialEq)]
@@ -107,7 +107,7 @@ pub(crate) struct Kernels {
 /// A finished run.
 pub(crate) struct GpuRun {
     pub kept: Vec<Arc<DeviceBuffer>>,
-    pub failed: Option<Failed>,
+    pub failed: Option<FailedElement>,
     pub counts: GpuCounts,
     never: Never,
 }

@@ -13,7 +13,7 @@ use crate::plan::placement::split::{PartOf, SideTargets};
 use crate::plan::schedule::memory::lives;
 use crate::plan::step::Step;
 use crate::plan::value::{Home, ValueId};
-use crate::plan::{Plan, Planned};
+use crate::plan::{Pieces, Plan};
 
 impl Explanation {
     /// The recorded graph and how it was fused, the kernels with their sides and predicted times, the buffers over
@@ -54,9 +54,9 @@ impl Explanation {
     /// The explanation as plain data to draw.
     pub(crate) fn picture(&self) -> Picture {
         let Self { placed, graph, names, .. } = self;
-        let split = match &placed.planned {
-            Planned::Whole(_) => None,
-            Planned::Split(split) => Some(split),
+        let split = match &placed.pieces {
+            Pieces::Whole(_) => None,
+            Pieces::Split(split) => Some(split),
         };
         let mut picture = Picture {
             title: match split {
@@ -68,7 +68,7 @@ impl Explanation {
             ..Picture::default()
         };
         let reasons = self.reasons();
-        for (at, plan) in placed.planned.iter().enumerate() {
+        for (at, plan) in placed.pieces.iter().enumerate() {
             let part = split.map(|split| PartOf { split, at });
             let title = match split {
                 None => format!("On the {}", plan.backend),

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use self::page::Printer;
 use self::side_table::table;
-use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
+use super::{Home, Pieces, PlacedGraph, Plan, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::graph::{Graph, NodeId};
@@ -46,7 +46,7 @@ use crate::plan::placement::split::SideTargets;
 pub struct Explanation {
     kernels: Vec<String>,
     sides: Vec<Backend>,
-    placed: Arc<Placed>,
+    placed: Arc<PlacedGraph>,
     graph: Arc<Graph>,
     /// The names that the user gave to values.
     names: HashMap<NodeId, Arc<str>>,
@@ -63,7 +63,7 @@ impl Explanation {
     /// `chooser` where there is a choice. `names` are those that the user gave to values; `residents` says where the
     /// data of each lies.
     pub(crate) fn new<'a>(
-        placed: Placed,
+        placed: PlacedGraph,
         graph: &Arc<Graph>,
         names: HashMap<NodeId, Arc<str>>,
         targets: impl IntoIterator<Item = &'a Target>,
@@ -71,7 +71,7 @@ impl Explanation {
         residents: &[Residence],
     ) -> Self {
         let steps = placed
-            .planned
+            .pieces
             .iter()
             .flat_map(|plan| plan.steps.iter().map(|step| (step.label(), plan.backend)));
         let (kernels, sides) = steps.unzip();
@@ -93,9 +93,9 @@ impl Explanation {
 
     /// The plan in a line, and the reason for its sides.
     fn heading(&self) -> Vec<String> {
-        let first = match &self.placed.planned {
-            Planned::Whole(plan) => head(plan),
-            Planned::Split(split) => {
+        let first = match &self.placed.pieces {
+            Pieces::Whole(plan) => head(plan),
+            Pieces::Split(split) => {
                 format!("plan for both sides, predicted {}", seconds(split.seconds))
             }
         };
@@ -112,9 +112,9 @@ impl Explanation {
             Printer::new(plan, &limits).page(text);
         };
         let mut text = self.heading().join("\n  ") + "\n";
-        match &placed.planned {
-            Planned::Whole(plan) => page(plan, &mut text),
-            Planned::Split(split) => {
+        match &placed.pieces {
+            Pieces::Whole(plan) => page(plan, &mut text),
+            Pieces::Split(split) => {
                 for part in &split.parts {
                     let _ = writeln!(text, "{}: {}", part.phase, head(&part.plan));
                     supplies(&mut text, split, part);
@@ -130,7 +130,7 @@ impl Explanation {
     }
 
     fn total(&self, of: impl Fn(&Plan) -> u64) -> u64 {
-        self.placed.planned.iter().map(of).sum()
+        self.placed.pieces.iter().map(of).sum()
     }
 
     /// The side of the plan: the GPU if any of it runs there.
@@ -218,10 +218,10 @@ fn head(plan: &Plan) -> String {
 }
 
 /// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
-fn placed_by(placed: &Placed, chooser: Option<Chooser>, targets: &[Target]) -> String {
+fn placed_by(placed: &PlacedGraph, chooser: Option<Chooser>, targets: &[Target]) -> String {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
-    if let Planned::Split(split) = &placed.planned {
+    if let Pieces::Split(split) = &placed.pieces {
         times.insert(0, format!("both {}", seconds(split.seconds)));
     }
     if let Some(side) = placed.too_small {

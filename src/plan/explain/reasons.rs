@@ -10,7 +10,7 @@ use crate::plan::step::Step;
 use crate::plan::step::total;
 use crate::plan::value::Home;
 use crate::plan::value::ValueId;
-use crate::plan::{Phase, Placed, Plan, Planned, SplitPart, Target};
+use crate::plan::{Phase, Pieces, PlacedGraph, Plan, SplitPart, Target};
 
 /// The reason for the side of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +53,7 @@ pub(super) struct PartReasons<'a> {
 
 /// The parts of `placed` with the reasons for the sides of their steps.
 pub(super) fn parts<'a>(
-    placed: &'a Placed,
+    placed: &'a PlacedGraph,
     sides: SideTargets<'a>,
     residents: &'a [Residence],
     chooser: Chooser,
@@ -73,9 +73,9 @@ pub(super) fn parts<'a>(
         let phase = part.map(|of| of.split.parts[of.at].phase);
         PartReasons { steps, phase, reasons }
     };
-    match &placed.planned {
-        Planned::Whole(whole) => vec![with_reasons(whole, None)],
-        Planned::Split(split) => {
+    match &placed.pieces {
+        Pieces::Whole(whole) => vec![with_reasons(whole, None)],
+        Pieces::Split(split) => {
             let parts = split.parts.iter().enumerate();
             let with_reasons = |(at, part): (usize, &'a SplitPart)| {
                 with_reasons(&part.plan, Some(PartOf { split, at }))
@@ -86,10 +86,10 @@ pub(super) fn parts<'a>(
 }
 
 /// The seconds that the GPU would save, where the host was chosen all the same.
-fn near_tie(placed: &Placed) -> Option<f64> {
+fn near_tie(placed: &PlacedGraph) -> Option<f64> {
     match &placed.sides[..] {
         [(Backend::Cpu, cpu), (Backend::Gpu, gpu)]
-            if matches!(placed.planned, Planned::Whole(_)) && gpu.total() < cpu.total() =>
+            if matches!(placed.pieces, Pieces::Whole(_)) && gpu.total() < cpu.total() =>
         {
             Some(cpu.total() - gpu.total())
         }
@@ -124,7 +124,7 @@ fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
 }
 
 /// Values that go from one side to the other together.
-pub(super) struct Moved {
+pub(super) struct Transfer {
     /// `upload`, `download`, or from which side to which.
     pub name: &'static str,
     pub values: Vec<ValueId>,
@@ -134,7 +134,7 @@ pub(super) struct Moved {
 }
 
 /// The transfers of a plan for the GPU, which may be a `part` of a split; none for one of the host.
-pub(super) fn transfers(plan: &Plan, part: Option<PartOf<'_>>, gpu: &Target) -> Vec<Moved> {
+pub(super) fn transfers(plan: &Plan, part: Option<PartOf<'_>>, gpu: &Target) -> Vec<Transfer> {
     if plan.backend != Backend::Gpu {
         return Vec::new();
     }
@@ -163,7 +163,7 @@ pub(super) fn transfers(plan: &Plan, part: Option<PartOf<'_>>, gpu: &Target) -> 
         let bytes = total(values.iter().map(size));
         // Values that go together share the time by size.
         let share = if together == 0 { 0.0 } else { bytes as f64 / together as f64 };
-        Moved { name, values, bytes, seconds: time * share }
+        Transfer { name, values, bytes, seconds: time * share }
     };
     all.into_iter().filter(|(_, values, _)| !values.is_empty()).map(moved).collect()
 }

@@ -8,12 +8,12 @@ use crate::base::units::{bytes, seconds};
 use crate::cost::Residence;
 use crate::plan::placement::chooser::Chooser;
 use crate::plan::placement::split::SideTargets;
-use crate::plan::{Phase, Placed};
+use crate::plan::{Phase, PlacedGraph};
 
 /// Prints the time of each step on both sides, the reason for its side, and each transfer.
 pub(super) fn table(
     page: &mut String,
-    placed: &Placed,
+    placed: &PlacedGraph,
     sides: SideTargets<'_>,
     residents: &[Residence],
     chooser: Chooser,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::cut::{RowPart, cut};
-use super::given::Given;
 use super::join::Joined;
+use super::row_inputs::RowInputs;
 use super::traced::Rows;
 use crate::base::future::BoxFuture;
 use crate::batch::input::Inputs;
@@ -14,7 +14,7 @@ use crate::batch::program::outputs::Outputs;
 use crate::error::{DataError, Error, Result, RowsError, RunError};
 use crate::graph::{NodeId, RowAxis, RowTrace};
 use crate::ops::Op;
-use crate::record::Recorded;
+use crate::record::Record;
 use crate::session::{RunResults, RunStats};
 
 impl Program {
@@ -60,7 +60,7 @@ impl Rows {
         Box::pin(async move { self.run_given(given?).await })
     }
 
-    async fn run_given(&self, given: Given<'_>) -> Result<Outputs> {
+    async fn run_given(&self, given: RowInputs<'_>) -> Result<Outputs> {
         if given.rows == self.plans.recorded {
             return self.run_part(&self.program, given.whole(), &given).await;
         }
@@ -77,7 +77,7 @@ impl Rows {
     }
 
     /// Runs the parts one after another, and joins their results. Those of a single part without padding are the whole.
-    async fn run_parts(&self, parts: &[RowPart], given: &Given<'_>) -> Result<Outputs> {
+    async fn run_parts(&self, parts: &[RowPart], given: &RowInputs<'_>) -> Result<Outputs> {
         if let &[part] = parts
             && part.rows == part.planned
         {
@@ -119,7 +119,7 @@ impl Rows {
         &self,
         program: &Program,
         part: RowPart,
-        given: &Given<'_>,
+        given: &RowInputs<'_>,
     ) -> Result<Outputs> {
         let graph = &self.program.0.recorded.graph;
         let inputs = given.inputs.iter().map(|(id, input)| {
@@ -144,7 +144,7 @@ impl Rows {
 
     /// The error of a part, with positions that count all rows.
     fn with_all_rows(&self, mut error: Error, part: RowPart, rows: usize) -> Error {
-        let Recorded { graph, .. } = &*self.program.0.recorded;
+        let Record { graph, .. } = &*self.program.0.recorded;
         if let Error::Data(DataError::IdRange { of, at, .. }) = &mut error {
             let mut inputs = self.plans.inputs.iter();
             let of_it = inputs.find(|&&id| self.program.0.recorded.origin(id) == *of);
@@ -182,13 +182,13 @@ impl Rows {
         Ok(self.plans.sized.lock().entry(rows).or_insert(program).clone())
     }
 
-    fn recorded_for(&self, rows: usize) -> Result<Recorded> {
+    fn recorded_for(&self, rows: usize) -> Result<Record> {
         let recorded = &*self.program.0.recorded;
         let made = recorded.graph.of_rows(&self.plans.traces, self.plans.recorded, rows);
         let graph = made.map_err(|(node, why)| {
             let (of, why) = (recorded.origin(node), why.to_string());
             RowsError::Number { of, rows, why }
         })?;
-        Ok(Recorded { graph: Arc::new(graph), ..recorded.clone() })
+        Ok(Record { graph: Arc::new(graph), ..recorded.clone() })
     }
 }

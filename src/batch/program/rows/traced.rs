@@ -10,7 +10,7 @@ use crate::batch::program::compiled::Program;
 use crate::error::{Result, RowsError};
 use crate::graph::{NodeId, RowAxis, RowReduction, RowTrace};
 use crate::ops::Op;
-use crate::record::Recorded;
+use crate::record::Record;
 
 /// A program that runs with any number of rows, from [`Program::rows`]: the leading axis of some inputs, which no
 /// operation mixes. Cheap to clone.
@@ -76,7 +76,7 @@ impl Program {
         if let Some(plans) = self.0.rows.get() {
             return Ok(Rows { program: self.clone(), plans: Arc::clone(plans) });
         }
-        let Recorded { graph, uploads, .. } = &*self.0.recorded;
+        let Record { graph, uploads, .. } = &*self.0.recorded;
         let has_rows = |op: &Op, shape: &Shape| match op {
             Op::Upload(at) => uploads[*at as usize].is_none() && shape.rank() > 0,
             _ => false,
@@ -149,7 +149,7 @@ impl Rows {
 
     /// The name of each output, if it has one, and how it depends on rows.
     pub fn outputs(&self) -> impl Iterator<Item = (Option<&str>, RowResult)> {
-        let Recorded { graph, names, .. } = &*self.program.0.recorded;
+        let Record { graph, names, .. } = &*self.program.0.recorded;
         graph.outputs().into_iter().map(|id| {
             let result = match self.plans.trace(id) {
                 RowTrace::Fixed => RowResult::Constant,
