@@ -166,7 +166,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// Every mistake made while recording, or why the graph cannot be planned for the device.
     pub fn explain(&self) -> Result<Explanation> {
-        let (recorded, version) = self.snapshot().checked()?;
+        let (recorded, version) = self.snapshot().checked_record()?;
         let choice = self.last.lock().choice_for(version);
         recorded.session(&choice).explanation()
     }

@@ -27,7 +27,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every mistake in it.
-    pub fn checked(self) -> Result<(Arc<Record>, Version)> {
+    pub fn checked_record(self) -> Result<(Arc<Record>, Version)> {
         self.mistakes.map(|()| (self.recorded, self.version))
     }
 }
@@ -72,7 +72,7 @@ impl GpuCommandBatch {
 
     async fn run_once(&self, snapshot: Snapshot) -> Result<()> {
         let mut stats = RunStats { record_time: snapshot.record_time, ..RunStats::default() };
-        let (recorded, version) = snapshot.checked()?;
+        let (recorded, version) = snapshot.checked_record()?;
         let order = recorded.update_order();
         let choice = self.last.lock().choice_for(version);
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
@@ -94,8 +94,8 @@ impl GpuCommandBatch {
     /// # Errors
     /// Every mistake in it.
     #[cfg(feature = "safetensors")]
-    pub(crate) fn checked(&self) -> Result<Arc<Record>> {
-        Ok(self.snapshot().checked()?.0)
+    pub(crate) fn checked_record(&self) -> Result<Arc<Record>> {
+        Ok(self.snapshot().checked_record()?.0)
     }
 
     /// The record at one moment: another thread may go on recording.
@@ -110,7 +110,7 @@ impl GpuCommandBatch {
     }
 
     /// The result of the last run for `id`, unless the batch was changed since.
-    pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
+    pub(super) fn last_result<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
         let foreign = ReadError::Foreign { id_of: id.brand, batch: self.brand };
         let node = recorder.check(id.value()).map_err(|_| foreign)?;
@@ -145,7 +145,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`explain`](Self::explain).
     pub fn shaders(&self) -> Result<Vec<(String, String)>> {
-        let (recorded, version) = self.snapshot().checked()?;
+        let (recorded, version) = self.snapshot().checked_record()?;
         let choice = self.last.lock().choice_for(version);
         let session = recorded.session(&choice);
         let chosen = session.choice(&mut RunStats::default())?;
@@ -177,8 +177,8 @@ impl Device {
         let result = record(&batch).id();
         batch.download(result);
         batch.execute().await?;
-        let found = batch.found(result)?;
+        let found = batch.last_result(result)?;
         drop(batch);
-        Ok(found.taken(self.pool()).await)
+        Ok(found.into_vec_without_copy(self.pool()).await)
     }
 }

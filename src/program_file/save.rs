@@ -84,7 +84,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`save`](Self::save).
     pub async fn to_bytes(&self) -> Result<Vec<u8>> {
-        contents(&*self.checked()?, SaveOptions::default()).await
+        contents(&*self.checked_record()?, SaveOptions::default()).await
     }
 }
 

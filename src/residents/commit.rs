@@ -85,7 +85,7 @@ async fn bring_together(
         handle.on_host().await?;
     }
     if let Some(slice) = *patch {
-        let there = handle.filled()?;
+        let there = handle.filled_storage()?;
         bring_beside(device, &there, new).await?;
         if there.is_shared() {
             let (device, made) = (device.clone(), new.clone());

@@ -19,7 +19,7 @@ use crate::residents::{Keep, locations};
 
 impl Session<'_> {
     /// The planning request, given the residents' locations.
-    pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
+    pub fn plan_request<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
         let Record { graph, residents: bound, keeps, placement, .. } = self.recorded;
         let is_bound = |keep: &Keep| bound.iter().any(|bound| bound.is_same(&keep.handle));
         let is_stateful = keeps.iter().any(is_bound);
@@ -35,7 +35,8 @@ impl Session<'_> {
         if let Some(choice) = self.last_choice.get().filter(|choice| choice.fits(device, bound)) {
             return Ok(choice);
         }
-        let choice = self.planned(stats, || device.prepare(&self.wanted(&residents)))?;
+        let choice =
+            self.time_planning(stats, || device.prepare(&self.plan_request(&residents)))?;
         self.last_choice.set(&choice);
         Ok(choice)
     }
@@ -47,7 +48,9 @@ impl Session<'_> {
         stats: &mut RunStats,
     ) -> Result<Arc<PreparedGraph>> {
         let residents = self.locations()?;
-        self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))
+        self.time_planning(stats, || {
+            self.recorded.device.prepare_route(&self.plan_request(&residents), route)
+        })
     }
 
     fn locations(&self) -> Result<SmallVec<[Residence; 8]>> {
@@ -55,7 +58,7 @@ impl Session<'_> {
     }
 
     /// Calls `plan`, and records in `stats` whether the plan came from the cache or how long planning took.
-    fn planned<R>(
+    fn time_planning<R>(
         &self,
         stats: &mut RunStats,
         plan: impl FnOnce() -> Result<(R, bool)>,
@@ -103,19 +106,19 @@ impl Session<'_> {
         let _guard = fork_guard()?;
         let device = &self.recorded.device;
         let (residents, targets) = (self.locations()?, device.targets());
-        let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;
-        Ok(self.explained(placed, chooser, &targets, &residents))
+        let (placed, chooser) = device.preview(&self.plan_request(&residents), &targets)?;
+        Ok(self.explanation_from(placed, chooser, &targets, &residents))
     }
 
     /// The plan by which a run went, with its reasons as far as they still hold.
     pub fn explanation_of(&self, ran: &PreparedGraph) -> Explanation {
         let device = &self.recorded.device;
         let residents = self.locations().unwrap_or_default();
-        let chooser = device.chooser_of(&self.wanted(&residents), ran);
-        self.explained(ran.placed(), chooser, &device.targets(), &residents)
+        let chooser = device.chooser_of(&self.plan_request(&residents), ran);
+        self.explanation_from(ran.placed(), chooser, &device.targets(), &residents)
     }
 
-    fn explained(
+    fn explanation_from(
         &self,
         placed: PlacedGraph,
         chooser: Option<Chooser>,

@@ -87,7 +87,7 @@ impl Outputs {
         let (found, _) = self.found::<T>(key)?;
         let Self { program, results, kept, .. } = self;
         drop((results, kept));
-        Ok(found.taken(program.device().pool()).await)
+        Ok(found.into_vec_without_copy(program.device().pool()).await)
     }
 
     /// Copies a result to `out`, in row-major order. Costs as

@@ -173,7 +173,7 @@ impl<T: Element> Resident<T> {
 
     async fn read_once(&self) -> Result<Vec<T>> {
         let Some(mut parts) = self.parts()? else {
-            return Ok(self.handle.fetched().await?.into_vec().await);
+            return Ok(self.handle.fetch().await?.into_vec().await);
         };
         let mut values = memory::try_zeroed(self.shape().elements())?;
         while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
@@ -208,7 +208,7 @@ impl<T: Element> Resident<T> {
 
     async fn read_once_into(&self, out: &mut [T]) -> Result<()> {
         let Some(mut parts) = self.parts()? else {
-            self.handle.fetched().await?.copy_yielding(out).await;
+            self.handle.fetch().await?.copy_yielding(out).await;
             return Ok(());
         };
         while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
@@ -219,7 +219,7 @@ impl<T: Element> Resident<T> {
     }
 
     fn parts(&self) -> Result<Option<Parts>> {
-        let storage = self.handle.filled()?;
+        let storage = self.handle.filled_storage()?;
         Ok(match (storage.host(), storage.gpu(), self.device().opened()) {
             (None, Some(buffer), Some(gpu)) => {
                 Some(gpu.read_parts(buffer, STRIDE / size_of::<T>()))
@@ -234,7 +234,7 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_view(&self) -> BoxFuture<'_, Result<ReadView<T>>> {
-        Box::pin(async { repeated!(self.device(), self.handle.fetched()).map(ReadView::of) })
+        Box::pin(async { repeated!(self.device(), self.handle.fetch()).map(ReadView::of) })
     }
 }
 
@@ -254,9 +254,9 @@ impl Handle {
     }
 
     /// The data, brought to the host if need be.
-    fn fetched(&self) -> BoxFuture<'_, Result<HostOrGpuResult>> {
+    fn fetch(&self) -> BoxFuture<'_, Result<HostOrGpuResult>> {
         Box::pin(async {
-            let storage = self.filled()?;
+            let storage = self.filled_storage()?;
             if let Some(buffer) = storage.host() {
                 return Ok(HostOrGpuResult::Host(Arc::clone(buffer)));
             }

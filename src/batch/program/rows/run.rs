@@ -61,7 +61,7 @@ impl Rows {
     }
 
     async fn run_given(&self, given: RowInputs<'_>) -> Result<Outputs> {
-        if given.rows == self.plans.recorded {
+        if given.rows == self.plans.recorded_rows {
             return self.run_part(&self.program, given.whole(), &given).await;
         }
         loop {
@@ -81,10 +81,10 @@ impl Rows {
         if let &[part] = parts
             && part.rows == part.planned
         {
-            let program = self.sized(part.planned).await?;
+            let program = self.program_for_rows(part.planned).await?;
             return self.run_part(&program, part, given).await;
         }
-        let recorded = self.recorded_for(given.rows)?;
+        let recorded = self.record_for_rows(given.rows)?;
         let (pool, outputs) = (recorded.device.pool(), recorded.graph.outputs());
         let joined = outputs.iter().map(|&id| {
             let ty = &recorded.graph[id].ty;
@@ -94,7 +94,7 @@ impl Rows {
         let mut joined = joined.collect::<Result<Vec<_>>>()?;
         let (mut stats, mut prepared) = (RunStats::default(), None);
         for &part in parts {
-            let program = self.sized(part.planned).await?;
+            let program = self.program_for_rows(part.planned).await?;
             let done = self.run_part(&program, part, given).await?;
             stats.add_trip(&done.stats);
             for (joined, &id) in joined.iter_mut().zip(&outputs) {
@@ -171,20 +171,20 @@ impl Rows {
     }
 
     /// The program for so many rows.
-    async fn sized(&self, rows: usize) -> Result<Program> {
-        if rows == self.plans.recorded {
+    async fn program_for_rows(&self, rows: usize) -> Result<Program> {
+        if rows == self.plans.recorded_rows {
             return Ok(self.program.clone());
         }
-        if let Some(program) = self.plans.sized.lock().get(&rows) {
+        if let Some(program) = self.plans.programs.lock().get(&rows) {
             return Ok(program.clone());
         }
-        let program = Program::compiled(Arc::new(self.recorded_for(rows)?)).await?;
-        Ok(self.plans.sized.lock().entry(rows).or_insert(program).clone())
+        let program = Program::compiled(Arc::new(self.record_for_rows(rows)?)).await?;
+        Ok(self.plans.programs.lock().entry(rows).or_insert(program).clone())
     }
 
-    fn recorded_for(&self, rows: usize) -> Result<Record> {
+    fn record_for_rows(&self, rows: usize) -> Result<Record> {
         let recorded = &*self.program.0.recorded;
-        let made = recorded.graph.of_rows(&self.plans.traces, self.plans.recorded, rows);
+        let made = recorded.graph.of_rows(&self.plans.traces, self.plans.recorded_rows, rows);
         let graph = made.map_err(|(node, why)| {
             let (of, why) = (recorded.origin(node), why.to_string());
             RowsError::Number { of, rows, why }

@@ -97,7 +97,7 @@ impl Program {
     /// let w = batch.input::<f32>("w", [3, 2]); // The same for all rows.
     /// x.matmul(w).named("y");
     /// let program = batch.compile().await?;
-    /// assert_eq!(program.rows_of(["x"])?.recorded(), 4);
+    /// assert_eq!(program.rows_of(["x"])?.recorded_rows(), 4);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
@@ -143,8 +143,8 @@ impl Program {
 impl Rows {
     /// The number of rows that the program was recorded with.
     #[must_use]
-    pub fn recorded(&self) -> usize {
-        self.plans.recorded
+    pub fn recorded_rows(&self) -> usize {
+        self.plans.recorded_rows
     }
 
     /// The name of each output, if it has one, and how it depends on rows.
@@ -166,6 +166,6 @@ impl Rows {
 
 impl fmt::Debug for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rows({:?}, recorded with {})", self.program, self.plans.recorded)
+        write!(f, "Rows({:?}, recorded with {})", self.program, self.plans.recorded_rows)
     }
 }
