@@ -1,4 +1,4 @@
-//! The trial of one graph: routes that are predicted to take about as long are each tried, and the fastest is kept.
+//! The trial of one graph: routes that are predicted to take about as long are each tried, and the fastest is decided on.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,8 @@ use crate::cost::Route;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Trial {
     /// The route that was fastest in the last round.
-    kept: Option<Route>,
+    #[cfg_attr(feature = "serde", serde(rename = "kept"))]
+    decided_route: Option<Route>,
     /// Nanoseconds of a run in that round, by route; 0 for a route without a run that counts.
     nanos: [u64; ROUTE_COUNT],
     /// Rounds that came to an end.
@@ -110,21 +111,21 @@ impl RouteRuns {
 
 impl Trial {
     /// The route that was fastest in the last round.
-    pub fn kept(&self) -> Option<Route> {
-        self.kept
+    pub fn decided_route(&self) -> Option<Route> {
+        self.decided_route
     }
 
     /// The times that decided it.
     pub fn seen(&self) -> RouteTimes {
         let mut seen =
             [Route::Cpu, Route::Gpu, Route::Both].map(|route| (route, self.nanos[route as usize]));
-        seen.sort_by_key(|&(route, nanos)| (nanos, Some(route) != self.kept));
+        seen.sort_by_key(|&(route, nanos)| (nanos, Some(route) != self.decided_route));
         RouteTimes(seen)
     }
 
     /// True if the fastest route is still to be found.
     pub fn is_open(&self) -> bool {
-        self.kept.is_none() || self.round.is_some()
+        self.decided_route.is_none() || self.round.is_some()
     }
 
     /// The route of the next run, one of `routes`, of which the first is the usual one. While one run tries another route,
@@ -147,7 +148,7 @@ impl Trial {
         (route, is_away)
     }
 
-    /// Notes a run that [began](Self::begin) on `route`. Returns whether a route is now kept.
+    /// Notes a run that [began](Self::begin) on `route`. Returns whether the run decided the trial.
     pub fn end(&mut self, routes: &[Route], route: Route, is_away: bool, ran: RunOutcome) -> bool {
         if !self.is_open() {
             return false;
@@ -166,27 +167,28 @@ impl Trial {
         if times.clone().all(|(_, tries)| tries.is_done()) {
             self.nanos = Default::default();
             times.for_each(|(route, tries)| self.nanos[route as usize] = tries.median());
-            self.keep(routes.iter().copied().min_by_key(|&route| self.nanos[route as usize]));
+            self.decide(routes.iter().copied().min_by_key(|&route| self.nanos[route as usize]));
             return true;
         }
         let is_given_up = round.away >= most && !round.is_away;
         if is_given_up {
             self.nanos = Default::default();
-            self.keep(Some(routes[0]));
+            self.decide(Some(routes[0]));
         }
         is_given_up
     }
 
-    fn keep(&mut self, route: Option<Route>) {
-        (self.kept, self.round, self.rounds) = (route, None, self.rounds.saturating_add(1));
+    fn decide(&mut self, route: Option<Route>) {
+        (self.decided_route, self.round, self.rounds) =
+            (route, None, self.rounds.saturating_add(1));
     }
 
-    /// The nanoseconds from which a run of the kept route is slow, so that another one may be faster by now: half as long
+    /// The nanoseconds from which a run of the decided route is slow, so that another one may be faster by now: half as long
     /// again as in the last round, and a quarter longer than the second fastest route.
     pub fn slow(&self) -> u64 {
         let mut seen = self.seen().times().map(|(_, nanos)| nanos);
-        let (kept, next) = (seen.next().unwrap_or(0), seen.next().unwrap_or(0));
-        kept.saturating_add(kept / 2).max(next.saturating_add(next / 4))
+        let (fastest, next) = (seen.next().unwrap_or(0), seen.next().unwrap_or(0));
+        fastest.saturating_add(fastest / 2).max(next.saturating_add(next / 4))
     }
 
     /// Slow runs in a row after which the routes are tried again.
@@ -202,7 +204,7 @@ impl Trial {
     /// The part of a decided trial that other processes can use.
     pub fn decided(self) -> Option<Self> {
         let decided = Self { round: None, ..self };
-        self.kept.is_some().then_some(decided)
+        self.decided_route.is_some().then_some(decided)
     }
 }
 
@@ -239,7 +241,7 @@ mod tests {
             let mut trial = Trial::default();
             let went = run(&mut trial, &PAIR, 2 * EACH, nanos(cpu, gpu, 0));
             assert_eq!(went, [[Route::Cpu; EACH], [Route::Gpu; EACH]].concat());
-            assert_eq!(trial.kept(), Some(kept));
+            assert_eq!(trial.decided_route(), Some(kept));
             let usual = if kept == Route::Cpu { PAIR } else { [Route::Gpu, Route::Cpu] };
             assert_eq!(run(&mut trial, &usual, 3, nanos(cpu, gpu, 0)), [kept; 3]);
             let seen = [(kept, cpu.min(gpu)), (usual[1], cpu.max(gpu))];
@@ -276,7 +278,7 @@ mod tests {
                     RunOutcome::Took(if run == at { 1000 } else { 40 }),
                 );
             }
-            assert_eq!(trial.kept(), Some(Route::Gpu), "run {at}");
+            assert_eq!(trial.decided_route(), Some(Route::Gpu), "run {at}");
         }
     }
 
@@ -306,7 +308,7 @@ mod tests {
             }
             assert!(away <= MOST_AWAY, "{ran:?}: {away}");
             assert_eq!(
-                (trial.kept(), trial.seen().is_empty()),
+                (trial.decided_route(), trial.seen().is_empty()),
                 (Some(Route::Cpu), true),
                 "{ran:?}"
             );

@@ -127,8 +127,8 @@ impl Device {
     pub(crate) fn prepare(&self, wanted: &PlanRequest<'_>) -> Result<(PlanChoice, bool)> {
         let graph = wanted.graph.fingerprint();
         let shared = self.shared(wanted, graph);
-        let kept = shared.as_ref().and_then(|shared| shared.trial().kept());
-        let (prepared, known) = self.cached_or_planned(wanted, graph, kept)?;
+        let decided = shared.as_ref().and_then(|shared| shared.trial().decided_route());
+        let (prepared, known) = self.cached_or_planned(wanted, graph, decided)?;
         let learns = self.tries(wanted);
         let begins = shared.is_none() && learns && prepared.routes.len() > 1;
         let shared = shared.or_else(|| begins.then(|| self.0.profiles.store.trials.of(graph)));
@@ -152,7 +152,7 @@ impl Device {
     ) -> Result<(PlacedGraph, Option<Chooser>), PlanError> {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
-        let placed = self.place(wanted, targets, trial.kept())?;
+        let placed = self.place(wanted, targets, trial.decided_route())?;
         let next = trial.next(&placed.routes);
         let is_placed = self.placement_now(wanted.placement) != Placement::Auto;
         if !is_placed && self.tries(wanted) && next != placed.routes[0] {
@@ -171,7 +171,7 @@ impl Device {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         match ran.asked {
-            Some(route) if trial.kept() != Some(route) => Some(Chooser::Trial),
+            Some(route) if trial.decided_route() != Some(route) => Some(Chooser::Trial),
             _ => self.chooser(wanted, &ran.placed(), &trial),
         }
     }
@@ -188,7 +188,7 @@ impl Device {
             return Some(Chooser::Asked(placement));
         }
         let seen = trial.seen();
-        if trial.kept() == Some(placed.routes[0]) && !seen.is_empty() {
+        if trial.decided_route() == Some(placed.routes[0]) && !seen.is_empty() {
             Some(Chooser::Measured(seen))
         } else if placed.was_chosen() || placed.too_small.is_some() {
             Some(Chooser::Times)

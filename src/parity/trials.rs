@@ -382,7 +382,7 @@ async fn a_route_that_fails_is_left_and_nobody_notices() {
         assert_eq!(batch.stats().backend, Some(Backend::Cpu));
     }
     let trial = device.profile().learned.trials[0].trial;
-    assert_eq!((trial.kept(), trial.seen().is_empty()), (Some(Route::Cpu), true));
+    assert_eq!((trial.decided_route(), trial.seen().is_empty()), (Some(Route::Cpu), true));
     device.forget_learned();
     let program = recorded().0.compile().await.unwrap();
     assert!(program.run(crate::Input::NONE).await.is_ok());

@@ -2,7 +2,7 @@
 //!
 //! - [`passes`]: from a recorded graph to steps.
 //! - [`forms`]: the kernel forms, a file or folder each, and what several of them share.
-//! - [`mod@schedule`]: the order of the steps, the memory of their values, the waves of their uploads.
+//! - [`mod@order`]: the order of the steps, the memory of their values, the waves of their uploads.
 //! - [`pipeline`]: all of these, from a graph to a plan.
 //! - [`placement`]: one plan a side, and the choice among them.
 //! - [`verify`]: checks of each pass's result, in debug builds.
@@ -11,12 +11,13 @@
 mod execution_plan;
 mod explain;
 mod forms;
+mod order;
 mod passes;
 mod pipeline;
 mod placement;
 #[cfg(test)]
 pub(crate) mod reference;
-mod schedule;
+
 mod step;
 mod step_parts;
 mod target;

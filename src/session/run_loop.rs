@@ -138,7 +138,7 @@ impl Session<'_> {
         let is_on_side = |handle: &Handle| handle.is_on(prepared.backend());
         let may_teach = trial.is_some()
             && prepared.was_chosen
-            && !timeline.is_kept()
+            && !timeline.is_recording()
             && residents.iter().all(is_on_side);
         let attempt = Attempt { recorded, prepared: &prepared, uploads, permit, timeline };
         let ran = stage!(timeline, "run").over(pin!(attempt.run(stats))).await;

@@ -88,7 +88,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
             &["forms"],
             &["step"],
             &["execution_plan"],
-            &["passes", "schedule"],
+            &["passes", "order"],
             &["verify"],
             &["pipeline"],
             &["placement"],

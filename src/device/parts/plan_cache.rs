@@ -56,10 +56,10 @@ impl PlanCache {
         let _gone = self.plans.lock().extract(|_| true);
     }
 
-    /// Forgets the plans of `graph` for other routes than the `kept` one, unless a placement names the side.
-    pub fn forget_routes(&self, graph: Fingerprint, kept: Option<Route>) {
+    /// Forgets the plans of `graph` for other routes than the `decided` one, unless a placement names the side.
+    pub fn forget_routes(&self, graph: Fingerprint, decided: Option<Route>) {
         let goes = |key: &PlanKey| {
-            key.graph == graph && key.placement == Placement::Auto && key.route != kept
+            key.graph == graph && key.placement == Placement::Auto && key.route != decided
         };
         let _gone = self.plans.lock().extract(goes);
     }

@@ -17,7 +17,7 @@ pub(in crate::device) struct Trials(Mutex<Lru<Fingerprint, Arc<SharedTrial>>>);
 pub(crate) struct SharedTrial {
     pub graph: Fingerprint,
     trial: Mutex<Trial>,
-    /// The [code](route_code) of the kept route. Like the fields below, a copy of the trial's state that runs read
+    /// The [code](route_code) of the decided route. Like the fields below, a copy of the trial's state that runs read
     /// without the lock.
     usual: AtomicU8,
     is_open: AtomicBool,
@@ -72,7 +72,7 @@ impl SharedTrial {
         self.slow.store(trial.slow(), Ordering::Relaxed);
         self.slow_runs.store(0, Ordering::Relaxed);
         self.is_open.store(trial.is_open(), Ordering::Relaxed);
-        self.usual.store(route_code(trial.kept()), Ordering::Release);
+        self.usual.store(route_code(trial.decided_route()), Ordering::Release);
     }
 
     fn withdraw(&self) {
@@ -100,7 +100,7 @@ impl SharedTrial {
         }
     }
 
-    /// Notes a run of the kept route. After some slow ones in a row, the routes are tried again.
+    /// Notes a run of the decided route. After some slow ones in a row, the routes are tried again.
     fn note_pace(&self, is_slow: bool) {
         if !is_slow {
             if self.slow_runs.load(Ordering::Relaxed) > 0 {

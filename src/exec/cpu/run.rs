@@ -50,7 +50,7 @@ pub(super) fn run(
     let mut dispatches = 0;
     for (at, (step, tapes)) in program.steps().enumerate() {
         let is_empty = step.is_empty();
-        let _timing = (!is_empty).then(|| timeline.part(TimedWork::Step(at)));
+        let _timing = (!is_empty).then(|| timeline.begin_span(TimedWork::Step(at)));
         let done = if wanted() {
             run_step(step, tapes, &mut values, data.functions, &failures)
         } else {

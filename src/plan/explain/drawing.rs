@@ -3,14 +3,14 @@
 use super::Explanation;
 use super::apart::Handovers;
 use super::operations::operations;
-use super::reasons::{parts, transfers};
+use super::reasons::{parts_with_reasons, transfers};
 use crate::cost::{Backend, Limits};
 use crate::ops::Type;
 use crate::picture::{Kernel, Memory, Part, Picture, Stored, Transfer};
 use crate::plan::forms::Measure;
+use crate::plan::order::memory::lives;
 use crate::plan::placement::chooser::Chooser;
 use crate::plan::placement::split::{PartOf, SideTargets};
-use crate::plan::schedule::memory::lives;
 use crate::plan::step::Step;
 use crate::plan::value::{Home, ValueId};
 use crate::plan::{Pieces, Plan};
@@ -99,7 +99,8 @@ impl Explanation {
             return vec!["the device has no other side".to_owned(); self.kernels.len()];
         };
         let chooser = self.chooser.unwrap_or(Chooser::Times);
-        let parts = parts(&self.placed, SideTargets { cpu, gpu }, &self.residents, chooser);
+        let parts =
+            parts_with_reasons(&self.placed, SideTargets { cpu, gpu }, &self.residents, chooser);
         parts.iter().flat_map(|part| &part.reasons).map(ToString::to_string).collect()
     }
 

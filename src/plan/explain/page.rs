@@ -7,7 +7,7 @@ use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits};
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
-use crate::plan::schedule::memory::lives;
+use crate::plan::order::memory::lives;
 use crate::plan::step::{Step, total};
 use crate::plan::value::Home;
 use crate::plan::value::ValueId;

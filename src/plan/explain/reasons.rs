@@ -52,7 +52,7 @@ pub(super) struct PartReasons<'a> {
 }
 
 /// The parts of `placed` with the reasons for the sides of their steps.
-pub(super) fn parts<'a>(
+pub(super) fn parts_with_reasons<'a>(
     placed: &'a PlacedGraph,
     sides: SideTargets<'a>,
     residents: &'a [Residence],

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::reasons::{PartReasons, parts, transfers};
+use super::reasons::{PartReasons, parts_with_reasons, transfers};
 use crate::base::units::{bytes, seconds};
 use crate::cost::Residence;
 use crate::plan::placement::chooser::Chooser;
@@ -19,7 +19,7 @@ pub(super) fn table(
     chooser: Chooser,
 ) {
     let _ = writeln!(page, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
-    let parts = parts(placed, sides, residents, chooser);
+    let parts = parts_with_reasons(placed, sides, residents, chooser);
     for PartReasons { steps, phase, reasons } in &parts {
         let side =
             phase.map_or_else(|| steps.whole.backend.to_string(), |at| column(at).to_owned());

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use crate::base::sync::Mutex;
 use crate::graph::{NodeId, RowReduction, RowTrace, Traces};
 
-/// Rows of the largest part of a run, if more were not recorded.
+/// Rows of the largest chunk of a run, if more were not recorded.
 const MOST: usize = 1024;
 
 /// The traced rows of a program, and a program `P` for each number of rows that was run.
@@ -17,7 +17,7 @@ pub(in crate::batch::program) struct RowPlans<P> {
     pub recorded_rows: usize,
     /// Padding would reach a result.
     pub is_exact: bool,
-    /// Rows of the largest part; less once a budget of memory allowed no more.
+    /// Rows of the largest chunk; less once a budget of memory allowed no more.
     pub most: AtomicUsize,
     pub programs: Mutex<BTreeMap<usize, P>>,
 }

@@ -1,6 +1,6 @@
 //! The inputs of a run, which tell how many rows it has.
 
-use super::cut::RowPart;
+use super::cut::RowChunk;
 use super::traced::Rows;
 use crate::base::shape::Shape;
 use crate::batch::input::Input;
@@ -16,9 +16,9 @@ pub(super) struct RowInputs<'a> {
 }
 
 impl RowInputs<'_> {
-    /// All rows as one part.
-    pub fn whole(&self) -> RowPart {
-        RowPart { start: 0, rows: self.rows, planned: self.rows }
+    /// All rows as one chunk.
+    pub fn whole(&self) -> RowChunk {
+        RowChunk { start: 0, rows: self.rows, planned: self.rows }
     }
 }
 
