@@ -82,7 +82,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// The place of a resident's data.
+/// The side or sides of a resident's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Residence {
     Host,

@@ -13,7 +13,7 @@ use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcom
 use crate::error::{PlanError, Result};
 use crate::graph::Fingerprint;
 use crate::ops::{Op, Type};
-use crate::plan::{Chooser, Phase, Pieces, PlacedGraph, Target, place};
+use crate::plan::{ChosenBy, Phase, Pieces, PlacedGraph, Target, place};
 
 /// The plan for the runs of a graph, until something changes.
 #[derive(Clone)]
@@ -144,60 +144,60 @@ impl Device {
         self.cached_or_planned(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
-    /// The plan of the next run of the `wanted` graph, and its chooser, if there was anything to choose.
+    /// The plan of the next run of the `wanted` graph, and the reason for its side, if there was anything to choose.
     pub(crate) fn preview(
         &self,
         wanted: &PlanRequest<'_>,
         targets: &Targets,
-    ) -> Result<(PlacedGraph, Option<Chooser>), PlanError> {
+    ) -> Result<(PlacedGraph, Option<ChosenBy>), PlanError> {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         let placed = self.place(wanted, targets, trial.decided_route())?;
         let next = trial.next(&placed.routes);
         let is_placed = self.placement_now(wanted.placement) != Placement::Auto;
         if !is_placed && self.tries(wanted) && next != placed.routes[0] {
-            return Ok((self.place(wanted, targets, Some(next))?, Some(Chooser::Trial)));
+            return Ok((self.place(wanted, targets, Some(next))?, Some(ChosenBy::Trial)));
         }
-        let chooser = self.chooser(wanted, &placed, &trial);
-        Ok((placed, chooser))
+        let chosen_by = self.usual_chosen_by(wanted, &placed, &trial);
+        Ok((placed, chosen_by))
     }
 
-    /// The chooser of a plan by which the `wanted` graph ran, if there was anything to choose.
-    pub(crate) fn chooser_of(
+    /// The reason for the side of a plan by which the `wanted` graph ran, if there was anything to choose.
+    pub(crate) fn chosen_by(
         &self,
         wanted: &PlanRequest<'_>,
         ran: &PreparedGraph,
-    ) -> Option<Chooser> {
+    ) -> Option<ChosenBy> {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         match ran.asked {
-            Some(route) if trial.decided_route() != Some(route) => Some(Chooser::Trial),
-            _ => self.chooser(wanted, &ran.placed(), &trial),
+            Some(route) if trial.decided_route() != Some(route) => Some(ChosenBy::Trial),
+            _ => self.usual_chosen_by(wanted, &ran.placed(), &trial),
         }
     }
 
-    /// The chooser of a plan that is not on trial.
-    fn chooser(
+    /// The reason for the side of a plan that is not on trial.
+    fn usual_chosen_by(
         &self,
         wanted: &PlanRequest<'_>,
         placed: &PlacedGraph,
         trial: &Trial,
-    ) -> Option<Chooser> {
+    ) -> Option<ChosenBy> {
         let placement = self.placement_now(wanted.placement);
         if placement != Placement::Auto {
-            return Some(Chooser::Asked(placement));
+            return Some(ChosenBy::Asked(placement));
         }
         let seen = trial.seen();
         if trial.decided_route() == Some(placed.routes[0]) && !seen.is_empty() {
-            Some(Chooser::Measured(seen))
+            Some(ChosenBy::Measured(seen))
         } else if placed.was_chosen() || placed.too_small.is_some() {
-            Some(Chooser::Times)
+            Some(ChosenBy::Times)
         } else if !self.has_both_sides() {
             None
         } else if wanted.graph.needs_gpu() {
-            Some(Chooser::Kernel)
+            Some(ChosenBy::Kernel)
         } else {
-            wanted.residents.iter().any(|residence| residence.is_far()).then_some(Chooser::Data)
+            wanted.residents.iter().any(|residence| residence.is_far()).then_some(ChosenBy::Data)
         }
     }
 

@@ -32,14 +32,14 @@ pub(crate) use self::forms::Dims;
 pub(crate) use self::forms::ProductSchedule;
 pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetch};
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
-pub(crate) use self::forms::reduce::{Met, ReduceAxes, ThreadWindows, WindowLanes};
+pub(crate) use self::forms::reduce::{ReduceAxes, ThreadWindows, WindowElement, WindowLanes};
 pub(crate) use self::forms::{
     AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
     MapSchedule, Measure, ProductForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
     RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::pipeline::plan;
-pub(crate) use self::placement::chooser::Chooser;
+pub(crate) use self::placement::chosen_by::ChosenBy;
 pub(crate) use self::placement::placed::{Pieces, PlacedGraph};
 pub(crate) use self::placement::routes::Routes;
 pub(crate) use self::placement::split::{PartValue, Phase, Split, SplitPart, Supply};

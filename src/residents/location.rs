@@ -13,7 +13,7 @@ use crate::exec::threads::off_thread;
 use crate::graph::Graph;
 use crate::ops::Op;
 
-/// The place of the data of each resident that `graph` binds.
+/// The side or sides of the data of each resident that `graph` binds.
 ///
 /// # Errors
 /// [`PlanError::EmptyResident`]; [`DeviceError::ResidentLost`](crate::error::DeviceError::ResidentLost).

@@ -13,7 +13,7 @@ use crate::cost::{Placement, Residence, Route};
 use crate::device::{PlanChoice, PlanRequest, PreparedGraph, Targets};
 use crate::error::{Error, Result, RunError};
 use crate::exec::budget::TooMuch;
-use crate::plan::{Chooser, Explanation, PlacedGraph};
+use crate::plan::{ChosenBy, Explanation, PlacedGraph};
 use crate::record::Record;
 use crate::residents::{Keep, locations};
 
@@ -106,28 +106,28 @@ impl Session<'_> {
         let _guard = fork_guard()?;
         let device = &self.recorded.device;
         let (residents, targets) = (self.locations()?, device.targets());
-        let (placed, chooser) = device.preview(&self.plan_request(&residents), &targets)?;
-        Ok(self.explanation_from(placed, chooser, &targets, &residents))
+        let (placed, chosen_by) = device.preview(&self.plan_request(&residents), &targets)?;
+        Ok(self.explanation_from(placed, chosen_by, &targets, &residents))
     }
 
     /// The plan by which a run went, with its reasons as far as they still hold.
     pub fn explanation_of(&self, ran: &PreparedGraph) -> Explanation {
         let device = &self.recorded.device;
         let residents = self.locations().unwrap_or_default();
-        let chooser = device.chooser_of(&self.plan_request(&residents), ran);
-        self.explanation_from(ran.placed(), chooser, &device.targets(), &residents)
+        let chosen_by = device.chosen_by(&self.plan_request(&residents), ran);
+        self.explanation_from(ran.placed(), chosen_by, &device.targets(), &residents)
     }
 
     fn explanation_from(
         &self,
         placed: PlacedGraph,
-        chooser: Option<Chooser>,
+        chosen_by: Option<ChosenBy>,
         targets: &Targets,
         residents: &[Residence],
     ) -> Explanation {
         let Record { device, graph, names, .. } = self.recorded;
         let (sides, names) = (device.sides(targets), names.by_node());
-        Explanation::new(placed, graph, names, sides, chooser, residents)
+        Explanation::new(placed, graph, names, sides, chosen_by, residents)
     }
 
     fn check_budget(&self, prepared: &PreparedGraph) -> Result<()> {

@@ -1,7 +1,7 @@
 //! An explanation as a picture: the recorded graph, kernels, memory and transfers as plain data.
 
 use super::Explanation;
-use super::apart::Handovers;
+use super::not_fused::Unfused;
 use super::operations::operations;
 use super::reasons::{parts_with_reasons, transfers};
 use crate::cost::{Backend, Limits};
@@ -9,7 +9,7 @@ use crate::ops::Type;
 use crate::picture::{Kernel, Memory, Part, Picture, Stored, Transfer};
 use crate::plan::forms::Measure;
 use crate::plan::order::memory::lives;
-use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::{PartOf, SideTargets};
 use crate::plan::step::Step;
 use crate::plan::value::{Home, ValueId};
@@ -98,22 +98,22 @@ impl Explanation {
         let (Some(cpu), Some(gpu)) = (self.target(Backend::Cpu), self.target(Backend::Gpu)) else {
             return vec!["the device has no other side".to_owned(); self.kernels.len()];
         };
-        let chooser = self.chooser.unwrap_or(Chooser::Times);
+        let chosen_by = self.chosen_by.unwrap_or(ChosenBy::Times);
         let parts =
-            parts_with_reasons(&self.placed, SideTargets { cpu, gpu }, &self.residents, chooser);
+            parts_with_reasons(&self.placed, SideTargets { cpu, gpu }, &self.residents, chosen_by);
         parts.iter().flat_map(|part| &part.reasons).map(ToString::to_string).collect()
     }
 
     fn add_part(&self, picture: &mut Picture, title: String, plan: &Plan, reasons: &[String]) {
         let limits = self.target(plan.backend).map_or_else(Limits::cpu, |of| of.limits.clone());
         let first = picture.kernels.len();
-        let handovers = Handovers::new(plan);
+        let unfused = Unfused::new(plan);
         let has_other = self.targets.len() > 1;
         for (at, step) in plan.steps.iter().enumerate() {
-            let apart = handovers.apart(at).into_iter();
+            let not_fused_with = unfused.not_fused_with(at).into_iter();
             picture.kernels.push(Kernel {
                 reason: reasons[first + at].clone(),
-                apart: apart.map(|(made, why)| (first + made, why)).collect(),
+                not_fused_with: not_fused_with.map(|(made, why)| (first + made, why)).collect(),
                 ..kernel(step, plan.backend, has_other)
             });
         }
@@ -166,6 +166,6 @@ fn kernel(step: &Step, side: Backend, has_other: bool) -> Kernel {
         elsewhere: has_other.then(|| on(side.other())),
         measured: None,
         reason: String::new(),
-        apart: Vec::new(),
+        not_fused_with: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! A plan as text that a person understands.
 
-mod apart;
 mod drawing;
+mod not_fused;
 mod operations;
 mod page;
 #[cfg(test)]
@@ -22,7 +22,7 @@ use super::{Home, Pieces, PlacedGraph, Plan, Split, SplitPart, Supply, Target, V
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::graph::{Graph, NodeId};
-use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::SideTargets;
 
 /// The kernels that will run, their sides and the reasons. Prints as text, which is written only then;
@@ -52,22 +52,22 @@ pub struct Explanation {
     names: HashMap<NodeId, Arc<str>>,
     /// One for each side, at least one.
     targets: SmallVec<[Target; 2]>,
-    /// The chooser of the side; none if there is no choice.
-    chooser: Option<Chooser>,
-    /// The place of each resident's data.
+    /// The reason for the side; none if there is no choice.
+    chosen_by: Option<ChosenBy>,
+    /// The side or sides of each resident's data.
     residents: SmallVec<[Residence; 8]>,
 }
 
 impl Explanation {
-    /// Explains the `graph` that was `placed` for `targets`, of which there is one for each side, at least one, by
-    /// `chooser` where there is a choice. `names` are those that the user gave to values; `residents` says where the
+    /// Explains the `graph` that was `placed` for `targets`, of which there is one for each side, at least one;
+    /// `chosen_by` is the reason where there is a choice. `names` are those that the user gave to values; `residents` says where the
     /// data of each lies.
     pub(crate) fn new<'a>(
         placed: PlacedGraph,
         graph: &Arc<Graph>,
         names: HashMap<NodeId, Arc<str>>,
         targets: impl IntoIterator<Item = &'a Target>,
-        chooser: Option<Chooser>,
+        chosen_by: Option<ChosenBy>,
         residents: &[Residence],
     ) -> Self {
         let steps = placed
@@ -82,7 +82,7 @@ impl Explanation {
             names,
             placed: Arc::new(placed),
             targets: targets.into_iter().cloned().collect(),
-            chooser,
+            chosen_by,
             residents: residents.into(),
         }
     }
@@ -101,11 +101,11 @@ impl Explanation {
         };
         let held = bytes(self.placed.held_bytes());
         let budget = format!("a memory budget counts {held} for a run");
-        vec![first, placed_by(&self.placed, self.chooser, &self.targets), budget]
+        vec![first, placed_by(&self.placed, self.chosen_by, &self.targets), budget]
     }
 
     fn text(&self) -> String {
-        let Self { placed, chooser, residents, .. } = self;
+        let Self { placed, chosen_by, residents, .. } = self;
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
@@ -123,8 +123,8 @@ impl Explanation {
             }
         }
         if let (Some(cpu), Some(gpu)) = (self.target(Backend::Cpu), self.target(Backend::Gpu)) {
-            let chooser = chooser.unwrap_or(Chooser::Times);
-            table(&mut text, placed, SideTargets { cpu, gpu }, residents, chooser);
+            let chosen_by = chosen_by.unwrap_or(ChosenBy::Times);
+            table(&mut text, placed, SideTargets { cpu, gpu }, residents, chosen_by);
         }
         text
     }
@@ -218,7 +218,7 @@ fn head(plan: &Plan) -> String {
 }
 
 /// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
-fn placed_by(placed: &PlacedGraph, chooser: Option<Chooser>, targets: &[Target]) -> String {
+fn placed_by(placed: &PlacedGraph, chosen_by: Option<ChosenBy>, targets: &[Target]) -> String {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
     if let Pieces::Split(split) = &placed.pieces {
@@ -227,7 +227,7 @@ fn placed_by(placed: &PlacedGraph, chooser: Option<Chooser>, targets: &[Target])
     if let Some(side) = placed.too_small {
         times.push(format!("no room on the {side}"));
     }
-    let by = chooser.map_or(String::new(), |chooser| format!("placed by {chooser}: "));
+    let by = chosen_by.map_or(String::new(), |chosen_by| format!("placed by {chosen_by}: "));
     let measured = targets.iter().all(|target| target.profile.measured);
     let figures = if measured { "" } else { " (by typical figures, none were measured)" };
     format!("{by}{}{figures}", times.join("; "))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::base::units::seconds;
 use crate::cost::{Backend, Residence};
-use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::{PartOf, SideTargets, Steps};
 use crate::plan::step::Step;
 use crate::plan::step::total;
@@ -17,7 +17,7 @@ use crate::plan::{Phase, Pieces, PlacedGraph, Plan, SplitPart, Target};
 pub(super) enum Reason {
     Faster,
     /// The side was not chosen by predicted times.
-    Chosen(Chooser),
+    Chosen(ChosenBy),
     NoRoom(Backend),
     /// It would take less time on the other side, but handing over takes so many seconds more.
     Transfers(f64),
@@ -32,8 +32,8 @@ pub(super) enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Faster => f.write_str(&Chooser::Times.reason()),
-            Self::Chosen(chooser) => f.write_str(&chooser.reason()),
+            Self::Faster => f.write_str(&ChosenBy::Times.reason()),
+            Self::Chosen(chosen_by) => f.write_str(&chosen_by.reason()),
             Self::NoRoom(side) => write!(f, "no room on the {side}"),
             Self::Transfers(time) => write!(f, "transfers would add {}", seconds(*time)),
             Self::SecondTrip => f.write_str("else a second trip"),
@@ -56,12 +56,12 @@ pub(super) fn parts_with_reasons<'a>(
     placed: &'a PlacedGraph,
     sides: SideTargets<'a>,
     residents: &'a [Residence],
-    chooser: Chooser,
+    chosen_by: ChosenBy,
 ) -> Vec<PartReasons<'a>> {
-    let given = match (placed.too_small, chooser) {
+    let given = match (placed.too_small, chosen_by) {
         (Some(side), _) => Some(Reason::NoRoom(side)),
-        (None, Chooser::Times) => None,
-        (None, chooser) => Some(Reason::Chosen(chooser)),
+        (None, ChosenBy::Times) => None,
+        (None, chosen_by) => Some(Reason::Chosen(chosen_by)),
     };
     let near_tie = near_tie(placed);
     let with_reasons = |whole: &'a Plan, part: Option<PartOf<'a>>| {

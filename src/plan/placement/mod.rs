@@ -1,7 +1,7 @@
 //! The pass *place*: on which side a graph runs.
 
 pub(super) mod assign;
-pub(super) mod chooser;
+pub(super) mod chosen_by;
 pub(super) mod placed;
 pub(super) mod routes;
 pub(super) mod rule;
@@ -66,7 +66,7 @@ struct PlacementRequest<'a> {
     graph: &'a Graph,
     /// The route to take, if it is not left to prediction.
     route: Option<Route>,
-    /// The location of each resident's data.
+    /// The side or sides of each resident's data.
     residents: &'a [Residence],
     /// Bytes that a run may hold.
     room: Option<u64>,

@@ -7,7 +7,7 @@ mod windows;
 
 pub(crate) use self::axes::ReduceAxes;
 pub(crate) use self::sliding::Sliding;
-pub(crate) use self::windows::{Met, ThreadWindows, WindowLanes};
+pub(crate) use self::windows::{ThreadWindows, WindowElement, WindowLanes};
 use super::axes::Dims;
 use super::kernel_form::{KernelForm, indexed_loads, join, partial};
 use super::tally::{Tally, count};
