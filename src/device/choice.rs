@@ -35,15 +35,15 @@ impl PlanChoice {
 
     /// Begins a run's part in a trial, if the graph has an open or decided one.
     pub fn begin_trial_run(&self) -> Option<TrialRun> {
-        let routes = &self.prepared.routes;
-        let shared = self.shared.as_ref().filter(|_| self.learns && routes.len() > 1)?;
+        let routes = &self.prepared.placed.routes;
+        let shared = self.shared.as_ref().filter(|_| self.learns && !routes.others.is_empty())?;
         Some(shared.begin(routes))
     }
 
     /// The routes beside the usual one that later runs may try.
     pub fn untried(&self) -> &[Route] {
         let is_open = self.shared.as_ref().is_some_and(|shared| shared.trial().is_open());
-        if self.learns && is_open { &self.prepared.routes[1..] } else { &[] }
+        if self.learns && is_open { &self.prepared.placed.routes.others } else { &[] }
     }
 }
 
@@ -77,7 +77,7 @@ impl Device {
         let residents: SmallVec<[Residence; 8]> = wanted.residents.iter().map(moved).collect();
         let mut near = self.place_with(wanted, &residents, targets, route)?;
         // A run that moves data says nothing about the faster route.
-        near.routes.truncate(1);
+        near.routes.others.clear();
         let runs = if wanted.is_stateful { 1.0 } else { RUNS_THAT_PAY };
         let saved = runs * (placed.seconds() - near.seconds());
         let pays = saved > seconds_to_move(wanted, &near.pieces, targets.profile());
@@ -130,7 +130,7 @@ impl Device {
         let decided = shared.as_ref().and_then(|shared| shared.trial().decided_route());
         let (prepared, known) = self.cached_or_planned(wanted, graph, decided)?;
         let learns = self.tries(wanted);
-        let begins = shared.is_none() && learns && prepared.routes.len() > 1;
+        let begins = shared.is_none() && learns && !prepared.placed.routes.others.is_empty();
         let shared = shared.or_else(|| begins.then(|| self.0.profiles.store.trials.of(graph)));
         Ok((PlanChoice { prepared, shared, learns }, known))
     }
@@ -155,7 +155,7 @@ impl Device {
         let placed = self.place(wanted, targets, trial.decided_route())?;
         let next = trial.next(&placed.routes);
         let is_placed = self.placement_now(wanted.placement) != Placement::Auto;
-        if !is_placed && self.tries(wanted) && next != placed.routes[0] {
+        if !is_placed && self.tries(wanted) && next != placed.routes.taken {
             return Ok((self.place(wanted, targets, Some(next))?, Some(ChosenBy::Trial)));
         }
         let chosen_by = self.usual_chosen_by(wanted, &placed, &trial);
@@ -172,7 +172,7 @@ impl Device {
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         match ran.asked {
             Some(route) if trial.decided_route() != Some(route) => Some(ChosenBy::Trial),
-            _ => self.usual_chosen_by(wanted, &ran.placed(), &trial),
+            _ => self.usual_chosen_by(wanted, &ran.placed, &trial),
         }
     }
 
@@ -188,7 +188,7 @@ impl Device {
             return Some(ChosenBy::Asked(placement));
         }
         let seen = trial.seen();
-        if trial.decided_route() == Some(placed.routes[0]) && !seen.is_empty() {
+        if trial.decided_route() == Some(placed.routes.taken) && !seen.is_empty() {
             Some(ChosenBy::Measured(seen))
         } else if placed.was_chosen() || placed.too_small.is_some() {
             Some(ChosenBy::Times)

@@ -49,15 +49,21 @@ fn choice(device: &Device, batch: &GpuCommandBatch) -> PlanChoice {
 /// Records a run as if it alone had taken so many milliseconds on its route: so many that four runs of a route are enough.
 fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Route) -> u64) -> Route {
     let choice = choice(device, batch);
-    let previewed =
-        device.preview(&wanted(&batch.recorded()), &device.targets()).expect("a plan").0.routes[0];
-    let Some(mut run) = choice.begin_trial_run() else { return choice.prepared.routes[0] };
+    let previewed = device
+        .preview(&wanted(&batch.recorded()), &device.targets())
+        .expect("a plan")
+        .0
+        .routes
+        .taken;
+    let Some(mut run) = choice.begin_trial_run() else {
+        return choice.prepared.placed.routes.taken;
+    };
     let route = run.route;
     assert_eq!(route, previewed, "what is explained is what the next run does");
     if run.is_away {
         let (on_trial, _) =
             device.prepare_route(&wanted(&batch.recorded()), route).expect("a plan");
-        assert_eq!(on_trial.routes[0], route);
+        assert_eq!(on_trial.placed.routes.taken, route);
     }
     device.tried(&mut run, RunOutcome::Took(1_000_000 * millis(route)), || true);
     route

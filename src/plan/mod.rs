@@ -41,7 +41,6 @@ pub(crate) use self::forms::{
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::placement::chosen_by::ChosenBy;
 pub(crate) use self::placement::placed::{Pieces, PlacedGraph};
-pub(crate) use self::placement::routes::Routes;
 pub(crate) use self::placement::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub use explain::Explanation;
 pub(crate) use placement::place;

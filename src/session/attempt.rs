@@ -39,7 +39,7 @@ impl Attempt<'_> {
         let Self { recorded, prepared, uploads, .. } = *self;
         stats.backend = Some(prepared.backend());
         stats.peak_bytes = prepared.peak_bytes;
-        let predicted = Duration::try_from_secs_f64(prepared.seconds);
+        let predicted = Duration::try_from_secs_f64(prepared.placed.seconds());
         stats.predicted_time = predicted.unwrap_or(Duration::MAX);
         let done = match &prepared.pieces {
             Pieces::Whole(piece) => {

@@ -107,7 +107,7 @@ impl Session<'_> {
         let device = &self.recorded.device;
         let (residents, targets) = (self.locations()?, device.targets());
         let (placed, chosen_by) = device.preview(&self.plan_request(&residents), &targets)?;
-        Ok(self.explanation_from(placed, chosen_by, &targets, &residents))
+        Ok(self.explanation_from(placed.into(), chosen_by, &targets, &residents))
     }
 
     /// The plan by which a run went, with its reasons as far as they still hold.
@@ -115,12 +115,12 @@ impl Session<'_> {
         let device = &self.recorded.device;
         let residents = self.locations().unwrap_or_default();
         let chosen_by = device.chosen_by(&self.plan_request(&residents), ran);
-        self.explanation_from(ran.placed(), chosen_by, &device.targets(), &residents)
+        self.explanation_from(Arc::clone(&ran.placed), chosen_by, &device.targets(), &residents)
     }
 
     fn explanation_from(
         &self,
-        placed: PlacedGraph,
+        placed: Arc<PlacedGraph>,
         chosen_by: Option<ChosenBy>,
         targets: &Targets,
         residents: &[Residence],

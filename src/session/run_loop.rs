@@ -137,7 +137,7 @@ impl Session<'_> {
         // The time to bring a resident says nothing of the steps; nor does a run whose kernels are timed.
         let is_on_side = |handle: &Handle| handle.is_on(prepared.backend());
         let may_teach = trial.is_some()
-            && prepared.was_chosen
+            && prepared.placed.was_chosen()
             && !timeline.is_recording()
             && residents.iter().all(is_on_side);
         let attempt = Attempt { recorded, prepared: &prepared, uploads, permit, timeline };
@@ -160,7 +160,7 @@ impl Session<'_> {
             }
         }
         drop(busy);
-        if prepared.was_chosen || prepared.is_bound_by_data {
+        if prepared.placed.was_chosen() || prepared.is_bound_by_data {
             device.measure_some_time();
         }
         RunState::ran(ran.map(|(results, kept)| RunDone { prepared, results, kept }), ended_trial)

@@ -7,9 +7,8 @@ use smallvec::SmallVec;
 
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
-use crate::cost::{MOST_TRIALS, Route, RunOutcome, Trial, Tried};
+use crate::cost::{MOST_TRIALS, Route, Routes, RunOutcome, Trial, Tried};
 use crate::graph::Fingerprint;
-use crate::plan::Routes;
 
 pub(in crate::device) struct Trials(Mutex<Lru<Fingerprint, Arc<SharedTrial>>>);
 
@@ -85,11 +84,11 @@ impl SharedTrial {
         self.usual.load(Ordering::Acquire) == WITHDRAWN
     }
 
-    /// Begins the part of a run that may take any of `routes`, of which the first is the usual one.
+    /// Begins the part of a run that may take any of `routes`.
     pub fn begin(self: &Arc<Self>, routes: &Routes) -> TrialRun {
         let (route, is_away) = match self.is_open.load(Ordering::Relaxed) {
             true => self.trial.lock().begin(routes),
-            false => (routes[0], false),
+            false => (routes.taken, false),
         };
         TrialRun {
             shared: Arc::clone(self),

@@ -63,7 +63,7 @@ impl Explanation {
     /// `chosen_by` is the reason where there is a choice. `names` are those that the user gave to values; `residents` says where the
     /// data of each lies.
     pub(crate) fn new<'a>(
-        placed: PlacedGraph,
+        placed: Arc<PlacedGraph>,
         graph: &Arc<Graph>,
         names: HashMap<NodeId, Arc<str>>,
         targets: impl IntoIterator<Item = &'a Target>,
@@ -80,7 +80,7 @@ impl Explanation {
             sides,
             graph: Arc::clone(graph),
             names,
-            placed: Arc::new(placed),
+            placed,
             targets: targets.into_iter().cloned().collect(),
             chosen_by,
             residents: residents.into(),
@@ -129,10 +129,6 @@ impl Explanation {
         text
     }
 
-    fn total(&self, of: impl Fn(&Plan) -> u64) -> u64 {
-        self.placed.pieces.iter().map(of).sum()
-    }
-
     /// The side of the plan: the GPU if any of it runs there.
     #[must_use]
     pub fn backend(&self) -> Backend {
@@ -155,13 +151,13 @@ impl Explanation {
     /// The number of dispatches of the GPU (a split reduction takes two); one for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
-        self.total(Plan::dispatches)
+        self.placed.pieces.iter().map(|plan| plan.dispatches()).sum()
     }
 
     /// Bytes of memory that a run holds at once: intermediates, results and residents.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
-        self.total(|plan| plan.peak_bytes)
+        self.placed.peak_bytes()
     }
 
     /// Bytes that a [memory budget](crate::DeviceBuilder::memory_budget) counts for a run: buffers of the run, kept

@@ -27,7 +27,7 @@ fn picture_on(targets: &[Target], placement: Placement, batch: &GpuCommandBatch)
         placement => ChosenBy::Asked(placement),
     };
     let names = recorded.names.by_node();
-    Explanation::new(placed, graph, names, targets, Some(chosen_by), &[]).picture()
+    Explanation::new(placed.into(), graph, names, targets, Some(chosen_by), &[]).picture()
 }
 
 fn on_host(record: impl FnOnce(&GpuCommandBatch)) -> Picture {

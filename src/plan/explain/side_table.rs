@@ -86,7 +86,7 @@ mod tests {
             placement => ChosenBy::Asked(placement),
         };
         let names = recorded.names.by_node();
-        Explanation::new(placed, graph, names, targets, Some(chosen_by), &[]).to_string()
+        Explanation::new(placed.into(), graph, names, targets, Some(chosen_by), &[]).to_string()
     }
 
     /// The line of the table that begins with `name`, without repeated spaces.

@@ -10,13 +10,13 @@ pub(super) mod split;
 use smallvec::SmallVec;
 
 use self::placed::{Pieces, PlacedGraph};
-use self::routes::{Routes, TimedRoute, near, weighted};
+use self::routes::{TimedRoute, near, weighted};
 use self::rule::Rule;
 use self::split::{SideTargets, Split, split};
 use super::pipeline::plan;
 use super::step::total;
 use super::{Plan, Target};
-use crate::cost::{Backend, Placement, Residence, Route};
+use crate::cost::{Backend, Placement, Residence, Route, Routes};
 use crate::error::PlanError;
 use crate::graph::Graph;
 

@@ -1,10 +1,11 @@
 //! The result of the pass *place*.
 
-use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
-use super::routes::Routes;
+use smallvec::SmallVec;
+
 use super::split::Split;
-use crate::cost::{Backend, Prediction};
+use crate::cost::{Backend, Prediction, Route, Routes};
 use crate::plan::execution_plan::Plan;
 use crate::plan::step::total;
 use crate::plan::target::Target;
@@ -25,7 +26,7 @@ pub(crate) struct PlacedGraph {
 
 /// The plan or plans that run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Pieces<P = Plan> {
+pub(crate) enum Pieces<P = Arc<Plan>> {
     /// The whole graph on one side.
     Whole(P),
     /// Some on either.
@@ -38,14 +39,6 @@ impl<P> Pieces<P> {
         match self {
             Self::Whole(plan) => Pieces::Whole(of(plan)),
             Self::Split(split) => Pieces::Split(split.map(of)),
-        }
-    }
-
-    /// The same pieces, with references to the plans.
-    pub fn as_ref(&self) -> Pieces<&P> {
-        match self {
-            Self::Whole(plan) => Pieces::Whole(plan),
-            Self::Split(split) => Pieces::Split(split.as_ref()),
         }
     }
 
@@ -72,8 +65,8 @@ impl PlacedGraph {
         });
         Self {
             sides: predicted.collect(),
-            routes: smallvec![plans[0].backend.into()],
-            pieces: Pieces::Whole(plans.swap_remove(0)),
+            routes: Route::from(plans[0].backend).into(),
+            pieces: Pieces::Whole(Arc::new(plans.swap_remove(0))),
             too_small: None,
         }
     }
@@ -81,6 +74,11 @@ impl PlacedGraph {
     /// Bytes that a run holds until it is done.
     pub fn held_bytes(&self) -> u64 {
         total(self.pieces.iter().map(|plan| plan.held_bytes))
+    }
+
+    /// Device memory that a run holds at once.
+    pub fn peak_bytes(&self) -> u64 {
+        total(self.pieces.iter().map(|plan| plan.peak_bytes))
     }
 
     /// Predicted seconds of a run.
