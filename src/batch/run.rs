@@ -1,4 +1,5 @@
-//! Compile and run a batch, and read its results.
+//! Runs of a batch: the record that a run takes, the results of the last run, the text of its kernels, and runs of one
+//! result without a batch.
 
 use std::pin::pin;
 use std::sync::Arc;

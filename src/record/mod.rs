@@ -10,4 +10,4 @@ mod recorder;
 pub(crate) use call::UserCall;
 pub use record::UntypedId;
 pub(crate) use record::{Record, Uploads};
-pub(crate) use recorder::{Recorder, Refusal, Version, elsewhere};
+pub(crate) use recorder::{Recorder, Refusal, Version};

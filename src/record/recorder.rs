@@ -146,21 +146,21 @@ impl Recorder {
         node
     }
 
-    /// Keeps the mistake of a method that makes no value.
+    /// Adds the mistake of a method that makes no value to the mistakes of the batch.
     #[track_caller]
     pub fn note(&mut self, op: &'static str, what: MistakeKind) {
         let UserCall { name, place } = UserCall::current(op);
         self.mistakes.push(Mistake { place, op: name, what });
     }
 
-    /// Keeps a mistake, and returns a node whose users keep silent.
+    /// Adds a mistake to those of the batch, and returns an invalid node: operations that read it report no mistake.
     #[track_caller]
     pub fn mistake(&mut self, op: &'static str, what: MistakeKind, dtype: DType) -> NodeId {
         self.note(op, what);
         self.silent(op, dtype)
     }
 
-    /// The node that stands for the result of `op` where a mistake was reported before.
+    /// Appends the invalid node that stands for the result of `op`, and reports no mistake: an earlier one explains it.
     #[track_caller]
     pub fn silent(&mut self, op: &'static str, dtype: DType) -> NodeId {
         let call = UserCall::current(op);
@@ -173,6 +173,14 @@ impl Recorder {
     /// [`MistakeKind::Foreign`].
     pub fn check(&self, value: UntypedId) -> Result<NodeId, MistakeKind> {
         self.recorded.node(value).ok_or(MistakeKind::Foreign)
+    }
+
+    /// As [`check`](Self::check), for a method that only the batch of an id can do.
+    ///
+    /// # Errors
+    /// [`MistakeKind::Elsewhere`].
+    pub fn check_own(&self, value: UntypedId) -> Result<NodeId, MistakeKind> {
+        self.recorded.node(value).ok_or(MistakeKind::Elsewhere)
     }
 
     /// The type behind an id, for operations that check their operands themselves.
@@ -232,9 +240,4 @@ impl From<MistakeKind> for Refusal {
     fn from(what: MistakeKind) -> Self {
         Self::Mistake(what)
     }
-}
-
-/// The mistake of a method that only the batch of an id can do, after [`Recorder::check`].
-pub(crate) fn elsewhere(_foreign: MistakeKind) -> MistakeKind {
-    MistakeKind::Elsewhere
 }

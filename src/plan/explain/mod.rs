@@ -1,4 +1,5 @@
-//! A plan as text that a person understands.
+//! [`Explanation`]: a plan as text that a person understands, with its predicted times and the reasons for its sides.
+//! The files beside this one have its page and tables of kernels, the reasons, and its picture.
 
 mod drawing;
 mod not_fused;
