@@ -102,10 +102,10 @@ pub use batch::WgpuBuffer;
 pub use batch::{
     AnyId, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind,
     KernelProfile, Operand, OptionalOperand, OutputKey, Outputs, PlaceGuard, Profile, Program,
-    ReadView, Resident, RowResult, Rows, RunStats, StageProfile, Tensor, UploadData, Values, Wgsl,
+    ReadView, Resident, RowResult, Rows, StageProfile, Tensor, UploadData, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
-pub use batch::{TensorType, Weights};
+pub use batch::{LoadOptions, SaveOptions, TensorType, Weights};
 pub use bytemuck;
 pub use calibrate::Progress;
 pub use cost::{
@@ -130,7 +130,8 @@ pub use methods::{
 pub use ops::{Precision, SearchSide, SortOrder};
 pub use plan::Explanation;
 #[cfg(feature = "safetensors")]
-pub use program_file::{LoadOptions, ProgramInfo, SaveOptions, ValueInfo};
+pub use program_file::{ProgramInfo, ValueInfo};
+pub use session::RunStats;
 #[cfg(feature = "gpu")]
 pub use wgpu;
 

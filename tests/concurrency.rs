@@ -294,6 +294,10 @@ async fn an_upload_is_changed_by_one_call_at_a_time() {
                 let error = refused.unwrap_err();
                 assert!(matches!(error, Error::Data(DataError::BeingChanged(_))), "{error}");
             }
+            let run = pollster::block_on(batch.execute()).unwrap_err();
+            assert!(matches!(run, Error::Data(DataError::BeingChanged(_))), "{run}");
+            let program = pollster::block_on(batch.compile()).unwrap_err();
+            assert!(matches!(program, Error::Data(DataError::BeingChanged(_))), "{program}");
         })
         .unwrap();
     batch.execute().await.unwrap();

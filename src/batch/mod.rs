@@ -59,5 +59,3 @@ pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};
 pub use wgsl::{CpuKernel, Wgsl};
-
-pub use crate::session::RunStats;

@@ -11,7 +11,7 @@ use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
 use crate::device::Device;
-use crate::error::{ReadError, Result};
+use crate::error::{DataError, Origin, ReadError, Result};
 use crate::record::{Record, Version};
 use crate::session::{HostOrGpuResult, RunStats};
 
@@ -20,6 +20,8 @@ pub(super) struct Snapshot {
     recorded: Arc<Record>,
     version: Version,
     mistakes: Result<()>,
+    /// An upload that a call of `write_with` is changing.
+    being_changed: Option<Origin>,
     record_time: Duration,
 }
 
@@ -30,6 +32,18 @@ impl Snapshot {
     /// Every mistake in it.
     pub fn checked_record(self) -> Result<(Arc<Record>, Version)> {
         self.mistakes.map(|()| (self.recorded, self.version))
+    }
+
+    /// The record and its version, for a run of its data.
+    ///
+    /// # Errors
+    /// Every mistake in it; [`DataError::BeingChanged`].
+    pub fn checked_record_with_data(self) -> Result<(Arc<Record>, Version)> {
+        self.mistakes?;
+        match self.being_changed {
+            Some(of) => Err(DataError::BeingChanged(of).into()),
+            None => Ok((self.recorded, self.version)),
+        }
     }
 }
 
@@ -44,7 +58,8 @@ impl GpuCommandBatch {
     /// # Errors
     /// - [`Error::Record`](crate::Error::Record): every mistake made while recording.
     /// - [`Error::Plan`](crate::Error::Plan): the device cannot hold the graph.
-    /// - [`Error::Data`](crate::Error::Data): an [input](Self::input) has no data.
+    /// - [`Error::Data`](crate::Error::Data): an [input](Self::input) has no data, or a call of
+    ///   [`write_with`](Self::write_with) is changing an upload.
     /// - [`Error::Device`](crate::Error::Device): the device failed.
     /// - [`Error::Fault`](crate::Error::Fault): an operation cannot work with its data, such as an index out of range.
     ///   The run then has no results, and residents that it was to fill stay as they were.
@@ -73,7 +88,7 @@ impl GpuCommandBatch {
 
     async fn run_once(&self, snapshot: Snapshot) -> Result<()> {
         let mut stats = RunStats { record_time: snapshot.record_time, ..RunStats::default() };
-        let (recorded, version) = snapshot.checked_record()?;
+        let (recorded, version) = snapshot.checked_record_with_data()?;
         let order = recorded.update_order();
         let choice = self.last.lock().choice_for(version);
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
@@ -96,7 +111,7 @@ impl GpuCommandBatch {
     /// Every mistake in it.
     #[cfg(feature = "safetensors")]
     pub(crate) fn checked_record(&self) -> Result<Arc<Record>> {
-        Ok(self.snapshot().checked_record()?.0)
+        Ok(self.snapshot().checked_record_with_data()?.0)
     }
 
     /// The record at one moment: another thread may go on recording.
@@ -106,6 +121,7 @@ impl GpuCommandBatch {
             recorded: Arc::clone(recorder.recorded()),
             version: recorder.version(),
             mistakes: recorder.check_mistakes(),
+            being_changed: recorder.being_changed(),
             record_time: recorder.recording.total(),
         }
     }

@@ -224,8 +224,8 @@ pub enum DataError {
         /// The message of the panic.
         what: String,
     },
-    /// An upload whose data another call of `write_with` is changing, on this thread or another one.
-    #[error("the data of {0} is being changed by `write_with`; write to it after that call")]
+    /// An upload whose data a call of `write_with` is changing, on this thread or another one.
+    #[error("the data of {0} is being changed by `write_with`; use it after that call")]
     BeingChanged(Origin),
     /// An input that has no data.
     #[error("{0} has no data; give it to the run, or `write` it")]

@@ -4,12 +4,13 @@ use super::devices;
 use super::interpret::{ExactTensor, interpret};
 use super::sample::for_dtype;
 use crate::base::dtype::DType;
-use crate::batch::{BufferId, GpuCommandBatch, RunStats};
+use crate::batch::{BufferId, GpuCommandBatch};
 use crate::device::Device;
 use crate::exec::HostBuffer;
 use crate::expr::reference::LaneValue;
 use crate::graph::NodeId;
 use crate::ops::Tolerance;
+use crate::session::RunStats;
 
 /// For values that are moved, not computed.
 pub(super) const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };

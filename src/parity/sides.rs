@@ -3,10 +3,11 @@
 use super::compare::check_on;
 use super::graphs::{TOLERANCE, grow};
 use super::sample::Rng;
-use crate::batch::{GpuCommandBatch, Resident, RunStats, Tensor};
+use crate::batch::{GpuCommandBatch, Resident, Tensor};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement};
 use crate::device::{Device, Recovery};
 use crate::error::{DeviceError, Error, FaultKind};
+use crate::session::RunStats;
 
 /// The host's cores and a GPU in one device; `None` where there is no GPU.
 fn both() -> Option<Device> {

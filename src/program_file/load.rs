@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::TEXT;
 use super::document::{Document, KeepForm, place_of, type_of};
-use super::{LoadOptions, TEXT};
 use crate::base::future::BoxFuture;
-use crate::batch::{GpuCommandBatch, Program, Weights};
+use crate::batch::{GpuCommandBatch, LoadOptions, Program, Weights};
 use crate::cost::Backend;
 use crate::device::Device;
 use crate::error::{DataError, Origin, Result};

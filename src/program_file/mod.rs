@@ -10,7 +10,6 @@ mod operation;
 mod save;
 mod wire;
 
-pub use crate::batch::{LoadOptions, SaveOptions};
 pub use describe::{ProgramInfo, ValueInfo};
 
 /// The name of the document in the file's metadata.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use safetensors::tensor::{Dtype, View};
 
+use super::TEXT;
 use super::document::{Document, KeepForm, ResidentForm, SliceForm, VERSION, positions};
 use super::wire::Wire;
-use super::{SaveOptions, TEXT};
 use crate::base::disk::whole_file::write_whole;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
-use crate::batch::{GpuCommandBatch, Program};
+use crate::batch::{GpuCommandBatch, Program, SaveOptions};
 use crate::error::{DataError, DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::graph::NodeId;

@@ -13,7 +13,7 @@ use crate::base::shape::Shape;
 use crate::base::trace::event;
 use crate::cost::Backend;
 use crate::device::Device;
-use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
+use crate::error::{Error, Mistake, MistakeKind, Mistakes, Origin, Result};
 use crate::graph::{Node, NodeId};
 use crate::ops::{Op, Type, infer};
 use crate::residents::{Handle, Keep, SliceUpdate};
@@ -76,6 +76,14 @@ impl Recorder {
     /// Gives a value a name, which changes neither plan nor results.
     pub fn name(&mut self, node: NodeId, name: &str) {
         Arc::make_mut(&mut self.recorded).names.insert(name, node);
+    }
+
+    /// An upload whose data is being changed, if there is any.
+    pub fn being_changed(&self) -> Option<Origin> {
+        let mut nodes = self.recorded.graph.iter();
+        let &position = self.changing.first()?;
+        let (node, _) = nodes.find(|(_, node)| node.op == Op::Upload(position as u32))?;
+        Some(self.recorded.origin(node))
     }
 
     /// The record, if nobody else holds it.

@@ -34,7 +34,7 @@ impl GpuCommandBatch {
     /// As [`execute`](Self::execute), but inputs need no data yet;
     /// [`RunError::OverBudget`] if no run of the program could ever have room.
     pub async fn compile(&self) -> Result<Program> {
-        let (recorded, _) = self.snapshot().checked_record()?;
+        let (recorded, _) = self.snapshot().checked_record_with_data()?;
         Program::compiled(recorded).await
     }
 }

@@ -208,7 +208,8 @@ impl GpuCommandBatch {
 
     /// Changes the data of an upload for the runs to come: `change` gets the data as it stands, in row-major order
     /// and in the memory that the batch keeps it in. Nothing is copied, unless a [view](Self::read_view) or
-    /// a run still reads the data. No run may begin until `change` returns: it would find no data.
+    /// a run still reads the data. A run that begins before `change` returns fails with
+    /// [`DataError::BeingChanged`].
     ///
     /// # Errors
     /// [`DataError`] if `id` is not an upload of this batch, `change` panics, or another call of `write_with` is

@@ -252,6 +252,7 @@ mod tests {
     use crate::batch::GpuCommandBatch;
     use crate::cost::DeviceProfile;
     use crate::device::Device;
+    use crate::methods::Pool2d;
     use crate::ops::SortOrder;
     use crate::plan::plan;
 
@@ -353,6 +354,12 @@ mod tests {
             let _ = x + x.transpose();
         });
         assert!(transposed.ends_with(" (map, transposing tiles)"), "{transposed}");
+        // Few long windows: the host's loop that slides has no counterpart on a GPU.
+        let pooled = kernel(|batch| {
+            let image = batch.upload_shaped(vec![1.0_f32; 64 * 64], [1, 1, 64, 64]);
+            image.avg_pool2d(Pool2d::new([33, 33])).download();
+        });
+        assert!(pooled.contains(" (reduce") && !pooled.contains("sliding"), "{pooled}");
         let rows = kernel(|batch| {
             let table = batch.upload_shaped(vec![1.0_f32; 1000 * 64], [1000, 64]);
             let index = batch.upload_shaped(vec![1_u32; 100], 100);

@@ -1,5 +1,6 @@
 //! The form of row normalisations.
 
+use super::WORKGROUP_THREADS;
 use super::axes::Dims;
 use super::kernel_form::{KernelForm, join, partial};
 use super::tally::{Tally, count};
@@ -11,8 +12,6 @@ use crate::plan::target::Target;
 
 /// Workgroups that fill a large GPU: of 256 threads, an H200's 132 cores hold 1056.
 const FILL_GROUPS: usize = 1024;
-/// Threads of a workgroup that share a row: the most that WebGPU promises.
-const GROUP: usize = 256;
 
 /// `prologue` over `outer ++ [len]`, normalised along `len`; outputs over the same space, with the normalised value as
 /// `Acc`. `epsilon` is the position of ε in the step's scalars; `parts` counts the parts into which a GPU cuts each
@@ -63,8 +62,11 @@ impl KernelForm for RowForm {
 pub(super) fn row_parts(outer: &[usize], len: usize, context: &StepContext<'_>) -> usize {
     let rows = points(outer);
     let across = context.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
-    let (groups, held, least) =
-        if across { (rows.div_ceil(32), 128, 128) } else { (rows, RowForm::HELD, GROUP * 16) };
+    let (groups, held, least) = if across {
+        (rows.div_ceil(32), 128, 128)
+    } else {
+        (rows, RowForm::HELD, WORKGROUP_THREADS * 16)
+    };
     if len <= held || groups >= FILL_GROUPS {
         return 1;
     }

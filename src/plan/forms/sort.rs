@@ -1,5 +1,6 @@
 //! The form of sorts.
 
+use super::WORKGROUP_THREADS;
 use super::axes::Dims;
 use super::kernel_form::{KernelForm, Measure, join};
 use super::tally::{Tally, count};
@@ -24,8 +25,6 @@ const SELECT_LEAST: usize = 4096;
 /// Workgroup memory that a sort by votes may take: 8 KiB of counts, 12 of keys, 1 of shifts, and what subgroups hand to
 /// each other. More would halve the workgroups on a core of an H200.
 const SORT_BYTES: u32 = 24 << 10;
-/// Threads of a workgroup.
-const GROUP: usize = 256;
 /// The cost of moving an element of a sort, in flops: estimated, not measured.
 const SORT_MOVE: f64 = 16.0;
 
@@ -138,7 +137,7 @@ fn sort_schedule(rows: usize, len: usize, count: usize, limits: &Limits) -> Sort
     match votes {
         // Each subgroup of a workgroup has a count of each digit.
         Some(subgroups) => {
-            let digits = SortForm::COUNTS / (GROUP as u32 / subgroups.least);
+            let digits = SortForm::COUNTS / (WORKGROUP_THREADS as u32 / subgroups.least);
             SortSchedule::Digits { bits: digits.ilog2().min(8), votes: true }
         }
         None => SortSchedule::Digits { bits: 2, votes: false },

@@ -8,6 +8,7 @@ mod windows;
 pub(crate) use self::axes::ReduceAxes;
 pub(crate) use self::sliding::Sliding;
 pub(crate) use self::windows::{ThreadWindows, WindowElement, WindowLanes};
+use super::WORKGROUP_THREADS;
 use super::axes::Dims;
 use super::kernel_form::{KernelForm, indexed_loads, join, partial};
 use super::tally::{Tally, count};
@@ -32,9 +33,6 @@ const MOST_PARTS: usize = 8192;
 /// Reduced rows up to this length are one thread's work. In longer ones, neighbouring threads read elements ever
 /// farther apart; shorter ones would be shared by threads that have an element each.
 const SHORT: usize = 8;
-
-/// Threads of a workgroup that share a row: the most that WebGPU promises.
-const GROUP: usize = 256;
 
 /// `prologue` over main space `outer ++ inner`, combined over `inner`; outputs over `outer`, with
 /// the combination as [`ExprNode::Acc`](crate::expr::ExprNode).
@@ -137,6 +135,8 @@ impl KernelForm for ReduceForm {
         let cores = target.profile.cores as usize;
         self.schedule = reduce_schedule(outer, inner, inner_is_strided(self, context), cores);
         self.schedule = self.with_lanes(context);
+        // Windows slide on the host alone.
+        self.sliding = None;
     }
 
     fn scratch_words(&self, _context: &StepContext<'_>) -> usize {
@@ -157,7 +157,7 @@ fn reduce_schedule(
     }
     // As many workgroups as run at once, so that none comes late.
     let wanted = (4 * cores).div_ceil(outer.max(1));
-    let parts = wanted.min(inner / (GROUP * 16)).max(1);
+    let parts = wanted.min(inner / (WORKGROUP_THREADS * 16)).max(1);
     ReduceSchedule::new(ReduceLayout::Group, parts)
 }
 
