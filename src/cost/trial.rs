@@ -1,4 +1,4 @@
-//! The trial of one graph: routes that are predicted to take about as long are each tried, and the fastest is decided on.
+//! The trial of one graph: runs try each route that is predicted to take about as long, and the fastest is taken.
 
 use smallvec::SmallVec;
 

@@ -60,9 +60,9 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains the `graph` that was `placed` for `targets`, of which there is one for each side, at least one;
-    /// `chosen_by` is the reason where there is a choice. `names` are those that the user gave to values; `residents` says where the
-    /// data of each lies.
+    /// Explains the `graph` that was `placed` for `targets`, of which there is one for each side, at least one.
+    /// `chosen_by` is the reason where there is a choice. `names` are those that the user gave to values; `residents`
+    /// says where the data of each lies.
     pub(crate) fn new<'a>(
         placed: Arc<PlacedGraph>,
         graph: &Arc<Graph>,

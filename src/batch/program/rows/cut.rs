@@ -8,8 +8,8 @@ pub(super) struct RowChunk {
     pub planned: usize,
 }
 
-/// The rows of a run in chunks of a few sizes: powers of two up to `most`, which is one. The last chunk is padded to the
-/// next power, or cut further where padding would reach a result.
+/// The rows of a run in chunks of a few sizes: powers of two up to `most`, which is one. The last chunk is padded to
+/// the next power, or cut further where padding would reach a result.
 pub(super) fn cut(rows: usize, most: usize, is_exact: bool) -> Vec<RowChunk> {
     if rows == 0 {
         return vec![RowChunk { start: 0, rows: 0, planned: 0 }];

@@ -76,7 +76,7 @@ impl Rows {
         }
     }
 
-    /// Runs the chunks one after another, and joins their results. Those of a single chunk without padding are the whole.
+    /// Runs the chunks one after another, and joins their results. A single chunk without padding is the whole.
     async fn run_chunks(&self, chunks: &[RowChunk], given: &RowInputs<'_>) -> Result<Outputs> {
         if let &[chunk] = chunks
             && chunk.rows == chunk.planned
