@@ -100,9 +100,9 @@ pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    AnyId, At, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind,
-    KernelProfile, Operand, OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView,
-    Resident, RowResult, Rows, StageProfile, Tensor, UploadData, Values, Wgsl,
+    AnyId, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind,
+    KernelProfile, Operand, OptionalOperand, OutputKey, Outputs, PlaceGuard, Profile, Program,
+    ReadView, Resident, RowResult, Rows, StageProfile, Tensor, UploadData, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
 pub use batch::{LoadOptions, SaveOptions, TensorType, Weights};

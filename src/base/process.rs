@@ -1,19 +1,19 @@
 //! The process: children of `fork`, which have none of its threads, and panics in functions of the user.
 //!
 //! A child has the locks of its parent as they were at the fork. One that another thread held stays locked for ever. So
-//! locks that a child may take are held in a [`Section`] alone. A child that was forked while another thread was in one
-//! gets none.
+//! a thread takes locks that a child may take only while it holds a [`ForkGuard`]. A child that was forked while
+//! another thread held one gets none.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-/// Sections that this process is in.
-static SECTIONS: AtomicUsize = AtomicUsize::new(0);
-/// True while this process forks: no section begins meanwhile.
+/// Number of guards that threads of this process hold.
+static GUARDS: AtomicUsize = AtomicUsize::new(0);
+/// True while this process forks: no thread gets a guard meanwhile.
 static FORKS: AtomicBool = AtomicBool::new(false);
-/// True if the last fork came while a section was under way.
+/// True if the last fork came while a thread held a guard.
 static FORKED_INSIDE: AtomicBool = AtomicBool::new(false);
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 /// True in a child that may find locks that nobody unlocks.
@@ -25,7 +25,7 @@ mod forks {
 
     extern "C" fn before() {
         FORKS.store(true, SeqCst);
-        FORKED_INSIDE.store(SECTIONS.load(SeqCst) > 0, SeqCst);
+        FORKED_INSIDE.store(GUARDS.load(SeqCst) > 0, SeqCst);
     }
 
     extern "C" fn in_parent() {
@@ -59,31 +59,31 @@ pub(crate) fn is_forked_child() -> bool {
     IS_CHILD.load(SeqCst)
 }
 
-/// The time in which a thread may hold locks that a forked child takes too.
+/// A thread holds this guard while it may hold locks that a forked child takes too.
 #[derive(Debug)]
-pub(crate) struct Section(());
+pub(crate) struct ForkGuard(());
 
-impl Section {
-    /// Begins a section; `None` in a child whose locks may be held by threads that it does not have.
+impl ForkGuard {
+    /// A guard, after a fork under way; `None` in a child whose locks may be held by threads that it does not have.
     pub fn begin() -> Option<Self> {
         loop {
-            SECTIONS.fetch_add(1, SeqCst);
-            let section = Self(());
+            GUARDS.fetch_add(1, SeqCst);
+            let guard = Self(());
             if HAS_DEAD_LOCKS.load(SeqCst) {
                 return None;
             }
             if !FORKS.load(SeqCst) {
-                return Some(section);
+                return Some(guard);
             }
-            drop(section);
+            drop(guard);
             thread::yield_now();
         }
     }
 }
 
-impl Drop for Section {
+impl Drop for ForkGuard {
     fn drop(&mut self) {
-        SECTIONS.fetch_sub(1, SeqCst);
+        GUARDS.fetch_sub(1, SeqCst);
     }
 }
 

@@ -55,11 +55,11 @@ pub(crate) static OFF: Timeline = Timeline { log: None, steps: 0 };
 
 struct TimeLog {
     since: Stopwatch,
-    parts: Mutex<Vec<TimedPart>>,
+    spans: Mutex<Vec<TimedSpan>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimedPart {
+pub(crate) struct TimedSpan {
     pub what: TimedWork,
     /// Since the timeline began.
     pub start: Duration,
@@ -80,7 +80,7 @@ pub(crate) enum TimedWork {
 impl Timeline {
     /// A timeline that begins now.
     pub fn begun() -> Self {
-        let log = TimeLog { since: Stopwatch::started(), parts: Mutex::default() };
+        let log = TimeLog { since: Stopwatch::started(), spans: Mutex::default() };
         Self { log: Some(Arc::new(log)), steps: 0 }
     }
 
@@ -89,61 +89,61 @@ impl Timeline {
         Self { log: self.log.clone(), steps }
     }
 
-    /// True if anybody wants to know.
-    pub fn is_kept(&self) -> bool {
+    /// True if a profile records the times.
+    pub fn is_recording(&self) -> bool {
         self.log.is_some()
     }
 
-    /// The time since the beginning; zero where nobody wants to know.
+    /// The time since the beginning; zero where no profile records them.
     pub fn now(&self) -> Duration {
         self.log.as_ref().map_or(Duration::ZERO, |log| log.since.total())
     }
 
-    /// Times a part from now until the returned value is dropped. `None` if nobody listens.
-    pub fn part(&self, what: TimedWork) -> Option<PartTimer> {
+    /// Times a span from now until the returned value is dropped. `None` if no profile records it.
+    pub fn begin_span(&self, what: TimedWork) -> Option<SpanTimer> {
         let start = self.log.as_ref()?.since.total();
         let what =
             if let TimedWork::Step(at) = what { TimedWork::Step(self.steps + at) } else { what };
-        Some(PartTimer { timeline: self.clone(), what, start })
+        Some(SpanTimer { timeline: self.clone(), what, start })
     }
 
-    pub fn add(&self, part: TimedPart) {
+    pub fn add(&self, span: TimedSpan) {
         if let Some(log) = &self.log {
-            log.parts.lock().push(part);
+            log.spans.lock().push(span);
         }
     }
 
-    /// Forgets the recorded parts; parts still in progress are recorded when they end.
+    /// Forgets the recorded spans; spans still in progress are recorded when they end.
     pub fn forget(&self) {
         if let Some(log) = &self.log {
-            log.parts.lock().clear();
+            log.spans.lock().clear();
         }
     }
 
-    /// The parts so far, in the order in which they began.
-    pub fn parts(&self) -> Vec<TimedPart> {
+    /// The spans so far, in the order in which they began.
+    pub fn spans(&self) -> Vec<TimedSpan> {
         let Some(log) = &self.log else { return Vec::new() };
-        let mut parts = log.parts.lock().clone();
-        parts.sort_by_key(|part| part.start);
-        parts
+        let mut spans = log.spans.lock().clone();
+        spans.sort_by_key(|span| span.start);
+        spans
     }
 }
 
-pub(crate) struct PartTimer {
+pub(crate) struct SpanTimer {
     timeline: Timeline,
     what: TimedWork,
     start: Duration,
 }
 
-impl Drop for PartTimer {
+impl Drop for SpanTimer {
     fn drop(&mut self) {
         let time = self.timeline.now().saturating_sub(self.start);
-        self.timeline.add(TimedPart { what: self.what, start: self.start, time });
+        self.timeline.add(TimedSpan { what: self.what, start: self.start, time });
     }
 }
 
 pub(crate) struct StageSpan {
-    timing: Option<PartTimer>,
+    timing: Option<SpanTimer>,
     #[cfg(feature = "tracing")]
     span: tracing::Span,
 }
@@ -151,12 +151,12 @@ pub(crate) struct StageSpan {
 impl StageSpan {
     #[cfg(feature = "tracing")]
     pub fn new(timeline: &Timeline, name: &'static str, span: tracing::Span) -> Self {
-        Self { timing: timeline.part(TimedWork::Host(name)), span }
+        Self { timing: timeline.begin_span(TimedWork::Host(name)), span }
     }
 
     #[cfg(not(feature = "tracing"))]
     pub fn new(timeline: &Timeline, name: &'static str) -> Self {
-        Self { timing: timeline.part(TimedWork::Host(name)) }
+        Self { timing: timeline.begin_span(TimedWork::Host(name)) }
     }
 
     /// Does `work` as this stage.
@@ -195,15 +195,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_come_in_the_order_in_which_they_began() {
+    fn spans_come_in_the_order_in_which_they_began() {
         let timeline = Timeline::begun();
         let outer = stage!(timeline, "outer", bytes = 3);
         outer.of(|| stage!(timeline, "inner").of(|| std::hint::black_box(1)));
-        let parts = timeline.parts();
-        let names: Vec<_> = parts.iter().map(|part| part.what).collect();
+        let spans = timeline.spans();
+        let names: Vec<_> = spans.iter().map(|span| span.what).collect();
         assert_eq!(names, [TimedWork::Host("outer"), TimedWork::Host("inner")]);
-        let end = |part: &TimedPart| part.start + part.time;
-        assert!(end(&parts[0]) >= end(&parts[1]));
+        let end = |span: &TimedSpan| span.start + span.time;
+        assert!(end(&spans[0]) >= end(&spans[1]));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
             timeline.forget();
             stage!(timeline, "second").of(|| {});
         });
-        let names: Vec<_> = timeline.parts().iter().map(|part| part.what).collect();
+        let names: Vec<_> = timeline.spans().iter().map(|span| span.what).collect();
         assert_eq!(names, [TimedWork::Host("outer"), TimedWork::Host("second")]);
     }
 }

@@ -1,22 +1,73 @@
-//! Questions to a batch and requests for its results.
+//! [`GpuCommandBatch`]: the struct, how it is made and placed, its plan, its graph and its counters.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{BufferId, GpuCommandBatch, Values};
-use crate::base::dtype::Element;
+use super::last_run::LastRun;
 use crate::base::place::Place;
-use crate::base::shape::Shape;
 use crate::base::sync::Mutex;
 use crate::cost::Placement;
 use crate::device::Device;
-use crate::error::{MistakeKind, Result};
+use crate::error::Result;
 use crate::plan::Explanation;
-use crate::record::{Recorded, Recorder, UntypedId, elsewhere};
+use crate::record::{Record, Recorder};
 use crate::session::RunStats;
 
 static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
+
+/// Records operations and runs them in one trip.
+///
+/// Recording never fails and never waits: each method returns a [`Tensor`](crate::Tensor) at once, which is an id
+/// beside the batch. Mistakes (shapes that do not fit, ids of another batch) are kept with the caller's file and line,
+/// and [`explain`](Self::explain) and [`execute`](Self::execute) report them together.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use onetrip::{Device, GpuCommandBatch};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.upload_shaped(&[1.0_f32, -2.0, 3.0, 4.0], [2, 2]);
+/// let w = batch.upload_shaped(&[1.0_f32, 0.0, 0.0, 1.0], [2, 2]);
+/// let y = (x.matmul(w) + 0.5).relu();
+/// let z = batch.relu(batch.add(batch.matmul(x, w), 0.5)); // The same, as calls on the batch.
+/// batch.execute().await?;
+/// assert_eq!(batch.read(y).await?, [1.5, 0.0, 3.5, 4.5]);
+/// assert_eq!(batch.read(z).await?, batch.read(y).await?);
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
+///
+/// Everything takes `&self`, so calls nest, and several threads may record in one batch. Its runs take turns.
+///
+/// A run downloads the values passed to [`download`](Self::download) or [`outputs`](Self::outputs), else every result
+/// that no other operation reads and that is not [kept](Self::keep). Values that no output needs are not computed.
+///
+/// # Numbers
+///
+/// Shapes broadcast by NumPy's rules. NaN propagates as in NumPy. `f16` is stored in 16 bits and computed
+/// in `f32`; inside one fused kernel, values in between keep the precision of `f32`. Integers wrap.
+///
+/// Results of integers and truth values alone are the same on every device. Floats lie within the
+/// [tolerances](crate::OpInfo::tolerance) of their operations. They may differ in the last bits from side to side and
+/// from device to device, unless an operation says that it is exact.
+///
+/// # Faults
+///
+/// An index out of range, or an integer divided by zero, makes the run fail: [`execute`](Self::execute) returns a
+/// [`Fault`](crate::Fault) that names the operation and its first element at fault. All elements of every
+/// operation that an output depends on are checked, also those that `select` or `slice` drops. Other operations are not
+/// checked. The operation recorded first comes first, then the lower position. This
+/// does not depend on the device, on fusion, or on threads.
+pub struct GpuCommandBatch {
+    pub(super) device: Device,
+    /// The number that marks its ids as its own.
+    pub(crate) brand: u64,
+    pub(super) recorder: Mutex<Recorder>,
+    pub(super) last: Mutex<LastRun>,
+    /// Held by the run under way.
+    pub(super) running: tokio::sync::Mutex<()>,
+}
 
 impl GpuCommandBatch {
     /// An empty batch for `device`.
@@ -78,86 +129,8 @@ impl GpuCommandBatch {
     /// let error = batch.check_recorded().unwrap_err().to_string();
     /// assert!(error.starts_with("model.py:12: add: "));
     /// ```
-    pub fn at(&self, file: &str, line: u32) -> At<'_> {
-        At { before: Place::set(Some(Place::given(file, line))), of: PhantomData }
-    }
-
-    /// The shape of a value. `None` if the id is of another batch, or comes from a mistake.
-    #[must_use]
-    pub fn shape<T: Element>(&self, id: impl Into<BufferId<T>>) -> Option<Shape> {
-        self.shape_of(id.into().value()).ok()
-    }
-
-    /// Asks for `id` to be read after a run. Once anything was asked for, only that is downloaded.
-    #[track_caller]
-    pub fn download<T: Element>(&self, id: impl Into<BufferId<T>>) {
-        self.output("download", id.into().value());
-    }
-
-    /// Requests several values, as [`download`](Self::download) requests one. Pass an array, a slice or a vector of ids
-    /// or tensors; pass a tuple if the element types differ.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use onetrip::{Device, GpuCommandBatch};
-    /// let batch = GpuCommandBatch::new(&Device::cpu());
-    /// let x = batch.upload(&[1.0_f32, 5.0, 3.0]);
-    /// let shares = x.softmax(0);
-    /// let best = shares.argmax(0);
-    /// batch.outputs((shares, best));
-    /// batch.execute().await?;
-    /// assert_eq!(batch.read(best).await?, [1]);
-    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
-    /// ```
-    #[track_caller]
-    pub fn outputs(&self, values: impl Values) {
-        let mut all = Vec::new();
-        values.each(&mut |value| all.push(value));
-        for value in all {
-            self.output("outputs", value);
-        }
-    }
-
-    #[track_caller]
-    fn output(&self, method: &'static str, value: UntypedId) {
-        let mut recorder = self.recorder.lock();
-        match recorder.check(value).map_err(elsewhere) {
-            Ok(node) if !recorder.recorded().graph.downloads.contains(&node) => {
-                recorder.change().graph_mut().downloads.push(node);
-            }
-            Ok(_) => {}
-            Err(what) => recorder.note(method, what),
-        }
-    }
-
-    /// Gives a value a name, by which runs of a [`Program`](crate::Program) can find it. A name alone does not ask for the
-    /// value: [`download`](Self::download) or [`outputs`](Self::outputs) does. It is a mistake to give a name twice.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use onetrip::{Device, GpuCommandBatch};
-    /// let batch = GpuCommandBatch::new(&Device::cpu());
-    /// let x = batch.upload(&[1.0_f32, -2.0]);
-    /// batch.name(x, "x");
-    /// batch.name(x.relu(), "y");
-    /// let outputs = batch.compile().await?.run([("x", &[-1.0_f32, 3.0])]).await?;
-    /// assert_eq!(outputs.read::<f32>("y").await?, [0.0, 3.0]);
-    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
-    /// ```
-    #[track_caller]
-    pub fn name<T: Element>(&self, id: impl Into<BufferId<T>>, name: &str) {
-        let mut recorder = self.recorder.lock();
-        let node = recorder.check(id.into().value()).map_err(elsewhere).and_then(|node| {
-            let recorded = recorder.recorded();
-            match recorded.names.get(name) {
-                Some(other) => Err(MistakeKind::NameTaken(recorded.origin(other))),
-                None => Ok(node),
-            }
-        });
-        match node {
-            Ok(node) => recorder.name(node, name),
-            Err(what) => recorder.note("name", what),
-        }
+    pub fn at(&self, file: &str, line: u32) -> PlaceGuard<'_> {
+        PlaceGuard { before: Place::set(Some(Place::given(file, line))), of: PhantomData }
     }
 
     /// The plan of a run. It lists every kernel with the operations fused in it, its shapes, bytes, flops and predicted
@@ -166,9 +139,9 @@ impl GpuCommandBatch {
     /// # Errors
     /// Every mistake made while recording, or why the graph cannot be planned for the device.
     pub fn explain(&self) -> Result<Explanation> {
-        let (recorded, version) = self.snapshot().checked()?;
-        let plan = self.last.lock().plan_of(version);
-        recorded.run_loop(&plan).explanation()
+        let (recorded, version) = self.snapshot().checked_record()?;
+        let choice = self.last.lock().choice_for(version);
+        recorded.session(&choice).explanation()
     }
 
     /// The recorded graph in Graphviz's language.
@@ -199,22 +172,41 @@ impl GpuCommandBatch {
     }
 
     /// The record so far. While the result is held, further recording copies it.
-    pub(crate) fn recorded(&self) -> Arc<Recorded> {
+    pub(crate) fn recorded(&self) -> Arc<Record> {
         Arc::clone(self.recorder.lock().recorded())
     }
 }
 
-/// The time in which a thread records under the place that it gave to [`GpuCommandBatch::at`]. Its end restores the
-/// place before.
+impl Drop for GpuCommandBatch {
+    /// The memory of uploads goes to later batches.
+    fn drop(&mut self) {
+        let pool = self.device.pool();
+        let recorder = self.recorder.get_mut();
+        if let Some(recorded) = recorder.alone() {
+            recorded.uploads.drain(..).flatten().for_each(|upload| pool.give(upload));
+        } else {
+            let uploads = recorder.recorded().uploads.iter().flatten();
+            uploads.for_each(|upload| pool.give(Arc::clone(upload)));
+        }
+    }
+}
+
+impl fmt::Debug for GpuCommandBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuCommandBatch({}, {} operations)", self.brand, self.recorded().graph.len())
+    }
+}
+
+/// Guard of [`GpuCommandBatch::at`]. Its drop restores the previous place.
 #[derive(Debug)]
 #[must_use = "the place counts until this is dropped"]
-pub struct At<'b> {
+pub struct PlaceGuard<'b> {
     before: Option<Place>,
     /// It stays on its thread.
     of: PhantomData<(&'b GpuCommandBatch, *const ())>,
 }
 
-impl Drop for At<'_> {
+impl Drop for PlaceGuard<'_> {
     fn drop(&mut self) {
         Place::set(self.before.take());
     }

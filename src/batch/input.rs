@@ -169,7 +169,7 @@ impl<'a> Input<'a> {
     }
 
     /// The elements `range`, of type `dtype`, followed by copies of the last `row` of them up to `len` elements.
-    pub(super) fn part(
+    pub(super) fn rows_chunk(
         &self,
         pool: &CpuPool,
         dtype: DType,
@@ -197,7 +197,7 @@ impl<'a> Input<'a> {
             Data::Owned(_, Ok(all)) if padding == 0 => {
                 Data::Borrowed(&all.bytes()[bytes(&range)], len)
             }
-            // A part that begins within a word is copied.
+            // A chunk that begins within a word is copied.
             Data::Shared(all) if padding == 0 && bytes(&range).start.is_multiple_of(4) => {
                 Data::Shared(all.slice(bytes(&range)))
             }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::device::Prepared;
+use crate::device::PreparedGraph;
 use crate::record::Version;
-use crate::session::{LastPlan, RunResults, RunStats};
+use crate::session::{LastChoice, RunResults, RunStats};
 
 #[derive(Debug, Default)]
 pub(super) struct LastRun {
-    plan: (u64, Arc<LastPlan>),
+    choice: (u64, Arc<LastChoice>),
     /// The version that ran, and its results, or why there are none.
     pub ran: Option<(Version, RunEnd)>,
     pub stats: RunStats,
@@ -16,16 +16,16 @@ pub(super) struct LastRun {
 
 #[derive(Debug)]
 pub(super) enum RunEnd {
-    Done(Arc<Prepared>, RunResults),
+    Done(Arc<PreparedGraph>, RunResults),
     Failed(String),
 }
 
 impl LastRun {
-    /// The plan of the graph of this version, still to be made unless a run of that version was before.
-    pub fn plan_of(&mut self, version: Version) -> Arc<LastPlan> {
-        if self.plan.0 != version.graph {
-            self.plan = (version.graph, Arc::default());
+    /// The choice of the last run for the graph of this version; empty before that run.
+    pub fn choice_for(&mut self, version: Version) -> Arc<LastChoice> {
+        if self.choice.0 != version.graph {
+            self.choice = (version.graph, Arc::default());
         }
-        Arc::clone(&self.plan.1)
+        Arc::clone(&self.choice.1)
     }
 }

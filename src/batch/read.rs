@@ -20,7 +20,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// [`ReadError`] if nothing was executed since the batch changed, or `id` was not downloaded.
     pub async fn read<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<Vec<T>> {
-        Ok(self.found(id.into())?.into_vec().await)
+        Ok(self.last_result(id.into())?.into_vec().await)
     }
 
     /// Copies a result of the last run to `out`, in row-major order.
@@ -48,7 +48,7 @@ impl GpuCommandBatch {
         out: &mut [T],
     ) -> Result<()> {
         let id = id.into();
-        let found = self.found(id)?;
+        let found = self.last_result(id)?;
         {
             let recorder = self.recorder.lock();
             let recorded = recorder.recorded();
@@ -81,7 +81,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_view<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<ReadView<T>> {
-        Ok(ReadView::of(self.found(id.into())?))
+        Ok(ReadView::of(self.last_result(id.into())?))
     }
 }
 

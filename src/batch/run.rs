@@ -1,4 +1,5 @@
-//! Compile and run a batch, and read its results.
+//! Runs of a batch: the record that a run takes, the results of the last run, the text of its kernels, and runs of one
+//! result without a batch.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
 use crate::device::Device;
 use crate::error::{DataError, Origin, ReadError, Result};
-use crate::record::{Recorded, Version};
+use crate::record::{Record, Version};
 use crate::session::{HostOrGpuResult, RunStats};
 
 /// The record of a batch at one moment.
 pub(super) struct Snapshot {
-    recorded: Arc<Recorded>,
+    recorded: Arc<Record>,
     version: Version,
     mistakes: Result<()>,
     /// An upload that a call of `write_with` is changing.
@@ -29,7 +30,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every mistake in it.
-    pub fn checked(self) -> Result<(Arc<Recorded>, Version)> {
+    pub fn checked_record(self) -> Result<(Arc<Record>, Version)> {
         self.mistakes.map(|()| (self.recorded, self.version))
     }
 
@@ -37,7 +38,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every mistake in it; [`DataError::BeingChanged`].
-    pub fn checked_with_data(self) -> Result<(Arc<Recorded>, Version)> {
+    pub fn checked_record_with_data(self) -> Result<(Arc<Record>, Version)> {
         self.mistakes?;
         match self.being_changed {
             Some(of) => Err(DataError::BeingChanged(of).into()),
@@ -87,11 +88,11 @@ impl GpuCommandBatch {
 
     async fn run_once(&self, snapshot: Snapshot) -> Result<()> {
         let mut stats = RunStats { record_time: snapshot.record_time, ..RunStats::default() };
-        let (recorded, version) = snapshot.checked_with_data()?;
+        let (recorded, version) = snapshot.checked_record_with_data()?;
         let order = recorded.update_order();
-        let plan = self.last.lock().plan_of(version);
+        let choice = self.last.lock().choice_for(version);
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
-        let done = recorded.run_loop(&plan).run(&order, uploads, &mut stats).await?;
+        let done = recorded.session(&choice).run(&order, uploads, &mut stats).await?;
         let mut last = self.last.lock();
         last.ran = Some((version, RunEnd::Done(done.prepared, done.results)));
         last.stats = stats;
@@ -109,8 +110,8 @@ impl GpuCommandBatch {
     /// # Errors
     /// Every mistake in it.
     #[cfg(feature = "safetensors")]
-    pub(crate) fn checked(&self) -> Result<Arc<Recorded>> {
-        Ok(self.snapshot().checked_with_data()?.0)
+    pub(crate) fn checked_record(&self) -> Result<Arc<Record>> {
+        Ok(self.snapshot().checked_record_with_data()?.0)
     }
 
     /// The record at one moment: another thread may go on recording.
@@ -126,7 +127,7 @@ impl GpuCommandBatch {
     }
 
     /// The result of the last run for `id`, unless the batch was changed since.
-    pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
+    pub(super) fn last_result<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
         let foreign = ReadError::Foreign { id_of: id.brand, batch: self.brand };
         let node = recorder.check(id.value()).map_err(|_| foreign)?;
@@ -161,11 +162,11 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`explain`](Self::explain).
     pub fn shaders(&self) -> Result<Vec<(String, String)>> {
-        let (recorded, version) = self.snapshot().checked()?;
-        let plan = self.last.lock().plan_of(version);
-        let runs = recorded.run_loop(&plan);
-        let choice = runs.choice(&mut RunStats::default())?;
-        let plans = choice.prepared.pieces.iter().map(|piece| &piece.plan);
+        let (recorded, version) = self.snapshot().checked_record()?;
+        let choice = self.last.lock().choice_for(version);
+        let session = recorded.session(&choice);
+        let chosen = session.choice(&mut RunStats::default())?;
+        let plans = chosen.prepared.pieces.iter().map(|piece| &piece.plan);
         let dispatches = plans.flat_map(|plan| self.device.dispatches(plan));
         Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
     }
@@ -193,8 +194,8 @@ impl Device {
         let result = record(&batch).id();
         batch.download(result);
         batch.execute().await?;
-        let found = batch.found(result)?;
+        let found = batch.last_result(result)?;
         drop(batch);
-        Ok(found.taken(self.pool()).await)
+        Ok(found.into_vec_without_copy(self.pool()).await)
     }
 }

@@ -9,7 +9,7 @@ use crate::error::MistakeKind;
 use crate::exec::gpu::check_custom;
 use crate::graph::NodeId;
 use crate::ops::{CpuFunction, CustomKernel, MOST_BINDINGS, MOST_INPUTS, Op, Type, check_size};
-use crate::record::{Recorded, Recorder, Refusal, UntypedId};
+use crate::record::{Record, Recorder, Refusal, UntypedId};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with its inputs.
 ///
@@ -80,7 +80,7 @@ impl Wgsl {
         dtype: DType,
         shape: Shape,
     ) -> Result<(CustomKernel, Vec<NodeId>, Type), Refusal> {
-        let Recorded { graph, functions, .. } = &**recorder.recorded();
+        let Record { graph, functions, .. } = &**recorder.recorded();
         let Self { source, entry, groups, inputs, on_cpu } = self;
         if shape.rank() > MAX_RANK {
             return Err(MistakeKind::Rank(shape.rank()).into());

@@ -40,9 +40,10 @@ impl Learned {
 
 impl fmt::Display for Learned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept =
-            |route| self.trials.iter().filter(|tried| tried.trial.kept() == Some(route)).count();
-        let [cpu, gpu, both] = [Route::Cpu, Route::Gpu, Route::Both].map(kept);
+        let decided = |route| {
+            self.trials.iter().filter(|tried| tried.trial.decided_route() == Some(route)).count()
+        };
+        let [cpu, gpu, both] = [Route::Cpu, Route::Gpu, Route::Both].map(decided);
         if cpu + gpu + both > 0 {
             writeln!(
                 f,

@@ -14,7 +14,7 @@ pub use learned::Learned;
 pub(crate) use learned::{MOST_TRIALS, Tried};
 pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
 pub use placement::Placement;
-pub(crate) use placement::{Residence, Route};
+pub(crate) use placement::{Residence, Route, Routes};
 pub use profile::{DeviceProfile, SideProfile, TileKind, TileRate};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
 pub(crate) use trial::{RouteTimes, RunOutcome, Trial};

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use super::selector::BackendSelector;
 use crate::base::backend::Backend;
 
@@ -82,7 +84,30 @@ impl fmt::Display for Route {
     }
 }
 
-/// The place of a resident's data.
+/// The routes that runs of a graph may take, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Routes {
+    /// The usual route, which a plan was made for.
+    pub taken: Route,
+    /// Routes that are worth a trial beside it, the faster first.
+    pub others: SmallVec<[Route; 2]>,
+}
+
+impl Routes {
+    /// The taken route, then the others.
+    pub fn all(&self) -> impl Iterator<Item = Route> + Clone {
+        std::iter::once(self.taken).chain(self.others.iter().copied())
+    }
+}
+
+impl From<Route> for Routes {
+    /// One route, with no other to try.
+    fn from(taken: Route) -> Self {
+        Self { taken, others: SmallVec::new() }
+    }
+}
+
+/// The side or sides of a resident's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Residence {
     Host,

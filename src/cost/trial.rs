@@ -1,8 +1,8 @@
-//! The trial of one graph: routes that are predicted to take about as long are each tried, and the fastest is kept.
+//! The trial of one graph: runs try each route that is predicted to take about as long, and the fastest is taken.
 
 use smallvec::SmallVec;
 
-use crate::cost::Route;
+use crate::cost::{Route, Routes};
 
 /// The trial of one graph. It names the route of the next run. Plain data, part of a
 /// [`DeviceProfile`](crate::cost::DeviceProfile).
@@ -10,7 +10,8 @@ use crate::cost::Route;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Trial {
     /// The route that was fastest in the last round.
-    kept: Option<Route>,
+    #[cfg_attr(feature = "serde", serde(rename = "kept"))]
+    decided_route: Option<Route>,
     /// Nanoseconds of a run in that round, by route; 0 for a route without a run that counts.
     nanos: [u64; ROUTE_COUNT],
     /// Rounds that came to an end.
@@ -110,36 +111,36 @@ impl RouteRuns {
 
 impl Trial {
     /// The route that was fastest in the last round.
-    pub fn kept(&self) -> Option<Route> {
-        self.kept
+    pub fn decided_route(&self) -> Option<Route> {
+        self.decided_route
     }
 
     /// The times that decided it.
     pub fn seen(&self) -> RouteTimes {
         let mut seen =
             [Route::Cpu, Route::Gpu, Route::Both].map(|route| (route, self.nanos[route as usize]));
-        seen.sort_by_key(|&(route, nanos)| (nanos, Some(route) != self.kept));
+        seen.sort_by_key(|&(route, nanos)| (nanos, Some(route) != self.decided_route));
         RouteTimes(seen)
     }
 
     /// True if the fastest route is still to be found.
     pub fn is_open(&self) -> bool {
-        self.kept.is_none() || self.round.is_some()
+        self.decided_route.is_none() || self.round.is_some()
     }
 
-    /// The route of the next run, one of `routes`, of which the first is the usual one. While one run tries another route,
+    /// The route of the next run, one of `routes`. While one run tries another route than the usual one,
     /// all others take the usual one.
-    pub fn next(&self, routes: &[Route]) -> Route {
+    pub fn next(&self, routes: &Routes) -> Route {
         let round = self.round.unwrap_or_default();
-        let untried = |route: &&Route| !round.runs[**route as usize].is_done();
-        let turn = routes.iter().find(untried).filter(|_| self.is_open() && !round.is_away);
-        *turn.unwrap_or(&routes[0])
+        let untried = |route: &Route| !round.runs[*route as usize].is_done();
+        let turn = routes.all().find(untried).filter(|_| self.is_open() && !round.is_away);
+        turn.unwrap_or(routes.taken)
     }
 
     /// The [route](Self::next) of a run that begins now, and whether it differs from the usual one.
-    pub fn begin(&mut self, routes: &[Route]) -> (Route, bool) {
+    pub fn begin(&mut self, routes: &Routes) -> (Route, bool) {
         let route = self.next(routes);
-        let is_away = route != routes[0];
+        let is_away = route != routes.taken;
         if is_away {
             let round = self.round.get_or_insert_default();
             (round.is_away, round.away) = (true, round.away + 1);
@@ -147,13 +148,13 @@ impl Trial {
         (route, is_away)
     }
 
-    /// Notes a run that [began](Self::begin) on `route`. Returns whether a route is now kept.
-    pub fn end(&mut self, routes: &[Route], route: Route, is_away: bool, ran: RunOutcome) -> bool {
+    /// Notes a run that [began](Self::begin) on `route`. Returns whether the run decided the trial.
+    pub fn end(&mut self, routes: &Routes, route: Route, is_away: bool, ran: RunOutcome) -> bool {
         if !self.is_open() {
             return false;
         }
         let round = self.round.get_or_insert_default();
-        let most = MOST_AWAY * (routes.len() - 1);
+        let most = MOST_AWAY * routes.others.len();
         round.is_away &= !is_away;
         match ran {
             RunOutcome::Took(nanos) => round.runs[route as usize].note(nanos),
@@ -162,31 +163,32 @@ impl Trial {
             RunOutcome::Disturbed => round.runs = Default::default(),
             RunOutcome::Failed => round.away = most,
         }
-        let times = routes.iter().map(|&route| (route, round.runs[route as usize]));
+        let times = routes.all().map(|route| (route, round.runs[route as usize]));
         if times.clone().all(|(_, tries)| tries.is_done()) {
             self.nanos = Default::default();
             times.for_each(|(route, tries)| self.nanos[route as usize] = tries.median());
-            self.keep(routes.iter().copied().min_by_key(|&route| self.nanos[route as usize]));
+            self.decide(routes.all().min_by_key(|&route| self.nanos[route as usize]));
             return true;
         }
         let is_given_up = round.away >= most && !round.is_away;
         if is_given_up {
             self.nanos = Default::default();
-            self.keep(Some(routes[0]));
+            self.decide(Some(routes.taken));
         }
         is_given_up
     }
 
-    fn keep(&mut self, route: Option<Route>) {
-        (self.kept, self.round, self.rounds) = (route, None, self.rounds.saturating_add(1));
+    fn decide(&mut self, route: Option<Route>) {
+        (self.decided_route, self.round, self.rounds) =
+            (route, None, self.rounds.saturating_add(1));
     }
 
-    /// The nanoseconds from which a run of the kept route is slow, so that another one may be faster by now: half as long
-    /// again as in the last round, and a quarter longer than the second fastest route.
+    /// The nanoseconds from which a run of the decided route is slow, so that another one may be faster by now: half as
+    /// long again as in the last round, and a quarter longer than the second fastest route.
     pub fn slow(&self) -> u64 {
         let mut seen = self.seen().times().map(|(_, nanos)| nanos);
-        let (kept, next) = (seen.next().unwrap_or(0), seen.next().unwrap_or(0));
-        kept.saturating_add(kept / 2).max(next.saturating_add(next / 4))
+        let (fastest, next) = (seen.next().unwrap_or(0), seen.next().unwrap_or(0));
+        fastest.saturating_add(fastest / 2).max(next.saturating_add(next / 4))
     }
 
     /// Slow runs in a row after which the routes are tried again.
@@ -202,7 +204,7 @@ impl Trial {
     /// The part of a decided trial that other processes can use.
     pub fn decided(self) -> Option<Self> {
         let decided = Self { round: None, ..self };
-        self.kept.is_some().then_some(decided)
+        self.decided_route.is_some().then_some(decided)
     }
 }
 
@@ -210,14 +212,22 @@ impl Trial {
 mod tests {
     use super::*;
 
-    const PAIR: [Route; 2] = [Route::Cpu, Route::Gpu];
+    fn routes(all: &[Route]) -> Routes {
+        Routes { taken: all[0], others: all[1..].into() }
+    }
+
+    /// The host, and the GPU to try.
+    fn pair() -> Routes {
+        routes(&[Route::Cpu, Route::Gpu])
+    }
+
     /// Short runs of each route in a round.
     const EACH: usize = WARMING as usize + TRIES;
 
     /// Runs `trial` alone `runs` times, where each route takes `nanos`. Returns the routes of the runs.
     fn run(
         trial: &mut Trial,
-        routes: &[Route],
+        routes: &Routes,
         runs: usize,
         nanos: impl Fn(Route) -> u64,
     ) -> Vec<Route> {
@@ -237,26 +247,26 @@ mod tests {
     fn each_route_has_some_runs_and_the_fastest_one_the_rest() {
         for (cpu, gpu, kept) in [(61, 43, Route::Gpu), (43, 61, Route::Cpu), (50, 50, Route::Cpu)] {
             let mut trial = Trial::default();
-            let went = run(&mut trial, &PAIR, 2 * EACH, nanos(cpu, gpu, 0));
+            let went = run(&mut trial, &pair(), 2 * EACH, nanos(cpu, gpu, 0));
             assert_eq!(went, [[Route::Cpu; EACH], [Route::Gpu; EACH]].concat());
-            assert_eq!(trial.kept(), Some(kept));
-            let usual = if kept == Route::Cpu { PAIR } else { [Route::Gpu, Route::Cpu] };
+            assert_eq!(trial.decided_route(), Some(kept));
+            let usual = if kept == Route::Cpu { pair() } else { routes(&[Route::Gpu, Route::Cpu]) };
             assert_eq!(run(&mut trial, &usual, 3, nanos(cpu, gpu, 0)), [kept; 3]);
-            let seen = [(kept, cpu.min(gpu)), (usual[1], cpu.max(gpu))];
+            let seen = [(kept, cpu.min(gpu)), (usual.others[0], cpu.max(gpu))];
             assert_eq!(trial.seen().times().collect::<Vec<_>>(), seen);
         }
     }
 
     #[test]
     fn long_runs_are_few() {
-        let went = run(&mut Trial::default(), &PAIR, 9, nanos(ENOUGH, 3 * ENOUGH, 0));
+        let went = run(&mut Trial::default(), &pair(), 9, nanos(ENOUGH, 3 * ENOUGH, 0));
         assert_eq!(went, [[Route::Cpu; 4].as_slice(), &[Route::Gpu; 4], &[Route::Cpu]].concat());
     }
 
     #[test]
     fn a_split_is_tried_beside_both_sides() {
         let mut trial = Trial::default();
-        let routes = [Route::Both, Route::Gpu, Route::Cpu];
+        let routes = routes(&[Route::Both, Route::Gpu, Route::Cpu]);
         run(&mut trial, &routes, 3 * EACH, nanos(70, 50, 60));
         let seen = [(Route::Gpu, 50), (Route::Both, 60), (Route::Cpu, 70)];
         assert_eq!(trial.seen().times().collect::<Vec<_>>(), seen);
@@ -266,32 +276,32 @@ mod tests {
     fn one_disturbed_run_decides_nothing() {
         for at in 0..EACH {
             let mut trial = Trial::default();
-            run(&mut trial, &PAIR, EACH, nanos(50, 0, 0));
+            run(&mut trial, &pair(), EACH, nanos(50, 0, 0));
             for run in 0..EACH {
-                let (route, is_away) = trial.begin(&PAIR);
+                let (route, is_away) = trial.begin(&pair());
                 trial.end(
-                    &PAIR,
+                    &pair(),
                     route,
                     is_away,
                     RunOutcome::Took(if run == at { 1000 } else { 40 }),
                 );
             }
-            assert_eq!(trial.kept(), Some(Route::Gpu), "run {at}");
+            assert_eq!(trial.decided_route(), Some(Route::Gpu), "run {at}");
         }
     }
 
     #[test]
     fn while_one_run_is_away_others_stay() {
         let mut trial = Trial::default();
-        run(&mut trial, &PAIR, EACH, nanos(50, 0, 0));
-        assert_eq!(trial.begin(&PAIR), (Route::Gpu, true));
+        run(&mut trial, &pair(), EACH, nanos(50, 0, 0));
+        assert_eq!(trial.begin(&pair()), (Route::Gpu, true));
         for _ in 0..20 {
-            assert_eq!(trial.begin(&PAIR), (Route::Cpu, false));
+            assert_eq!(trial.begin(&pair()), (Route::Cpu, false));
         }
         // All of these runs were disturbed: the host is timed anew first.
-        trial.end(&PAIR, Route::Gpu, true, RunOutcome::Disturbed);
-        (0..20).for_each(|_| _ = trial.end(&PAIR, Route::Cpu, false, RunOutcome::Disturbed));
-        let went = run(&mut trial, &PAIR, EACH + 1, nanos(50, 40, 0));
+        trial.end(&pair(), Route::Gpu, true, RunOutcome::Disturbed);
+        (0..20).for_each(|_| _ = trial.end(&pair(), Route::Cpu, false, RunOutcome::Disturbed));
+        let went = run(&mut trial, &pair(), EACH + 1, nanos(50, 40, 0));
         assert_eq!(went[EACH - 1..], [Route::Cpu, Route::Gpu]);
     }
 
@@ -300,13 +310,18 @@ mod tests {
         for ran in [RunOutcome::Cold, RunOutcome::Disturbed, RunOutcome::Failed] {
             let (mut trial, mut away) = (Trial::default(), 0);
             for _ in 0..1000 {
-                let (route, is_away) = trial.begin(&PAIR);
+                let (route, is_away) = trial.begin(&pair());
                 away += usize::from(is_away);
-                trial.end(&PAIR, route, is_away, if is_away { ran } else { RunOutcome::Took(50) });
+                trial.end(
+                    &pair(),
+                    route,
+                    is_away,
+                    if is_away { ran } else { RunOutcome::Took(50) },
+                );
             }
             assert!(away <= MOST_AWAY, "{ran:?}: {away}");
             assert_eq!(
-                (trial.kept(), trial.seen().is_empty()),
+                (trial.decided_route(), trial.seen().is_empty()),
                 (Some(Route::Cpu), true),
                 "{ran:?}"
             );
@@ -317,9 +332,9 @@ mod tests {
     fn runs_that_are_always_disturbed_stay_on_their_route() {
         let mut trial = Trial::default();
         for _ in 0..1000 {
-            let (route, is_away) = trial.begin(&PAIR);
+            let (route, is_away) = trial.begin(&pair());
             assert!(!is_away);
-            trial.end(&PAIR, route, is_away, RunOutcome::Disturbed);
+            trial.end(&pair(), route, is_away, RunOutcome::Disturbed);
         }
     }
 
@@ -327,7 +342,7 @@ mod tests {
     fn a_route_is_slow_once_another_may_be_faster() {
         let slow = |cpu, gpu| {
             let mut trial = Trial::default();
-            run(&mut trial, &PAIR, 2 * EACH, nanos(cpu, gpu, 0));
+            run(&mut trial, &pair(), 2 * EACH, nanos(cpu, gpu, 0));
             trial.slow()
         };
         assert_eq!(slow(100, 110), 150, "half as long again");
@@ -341,7 +356,7 @@ mod tests {
         let mut trial = Trial::default();
         let mut patience = Vec::new();
         for _ in 0..300 {
-            run(&mut trial, &PAIR, 2 * EACH, nanos(50, 40, 0));
+            run(&mut trial, &pair(), 2 * EACH, nanos(50, 40, 0));
             patience.push(trial.patience());
             trial.reopen();
         }
@@ -352,9 +367,9 @@ mod tests {
     #[test]
     fn an_undecided_trial_is_not_kept() {
         let mut trial = Trial::default();
-        run(&mut trial, &PAIR, 2 * EACH - 1, nanos(50, 40, 0));
+        run(&mut trial, &pair(), 2 * EACH - 1, nanos(50, 40, 0));
         assert_eq!(trial.decided(), None);
-        run(&mut trial, &PAIR, 1, nanos(50, 40, 0));
+        run(&mut trial, &pair(), 1, nanos(50, 40, 0));
         let decided = trial;
         assert_eq!(trial.decided(), Some(decided));
         trial.reopen();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Device;
-use super::parts::prepared::Prepared;
+use super::parts::prepared::PreparedGraph;
 use super::parts::profile_store::Targets;
 use super::parts::trials::{SharedTrial, TrialRun};
 use super::planning::PlanRequest;
@@ -13,12 +13,12 @@ use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcom
 use crate::error::{PlanError, Result};
 use crate::graph::Fingerprint;
 use crate::ops::{Op, Type};
-use crate::plan::{Chooser, Phase, Placed, Planned, Target, place};
+use crate::plan::{ChosenBy, Phase, Pieces, PlacedGraph, Target, place};
 
 /// The plan for the runs of a graph, until something changes.
 #[derive(Clone)]
 pub(crate) struct PlanChoice {
-    pub prepared: Arc<Prepared>,
+    pub prepared: Arc<PreparedGraph>,
     shared: Option<Arc<SharedTrial>>,
     /// True if runs may take part in the trial.
     learns: bool,
@@ -35,15 +35,15 @@ impl PlanChoice {
 
     /// Begins a run's part in a trial, if the graph has an open or decided one.
     pub fn begin_trial_run(&self) -> Option<TrialRun> {
-        let routes = &self.prepared.routes;
-        let shared = self.shared.as_ref().filter(|_| self.learns && routes.len() > 1)?;
+        let routes = &self.prepared.placed.routes;
+        let shared = self.shared.as_ref().filter(|_| self.learns && !routes.others.is_empty())?;
         Some(shared.begin(routes))
     }
 
     /// The routes beside the usual one that later runs may try.
     pub fn untried(&self) -> &[Route] {
         let is_open = self.shared.as_ref().is_some_and(|shared| shared.trial().is_open());
-        if self.learns && is_open { &self.prepared.routes[1..] } else { &[] }
+        if self.learns && is_open { &self.prepared.placed.routes.others } else { &[] }
     }
 }
 
@@ -65,7 +65,7 @@ impl Device {
         wanted: &PlanRequest<'_>,
         targets: &Targets,
         route: Option<Route>,
-    ) -> Result<Placed, PlanError> {
+    ) -> Result<PlacedGraph, PlanError> {
         let placed = self.place_with(wanted, wanted.residents, targets, route)?;
         if !self.is_bound_by_data(wanted, &placed) || !self.0.profiles.are_known() {
             return Ok(placed);
@@ -77,10 +77,10 @@ impl Device {
         let residents: SmallVec<[Residence; 8]> = wanted.residents.iter().map(moved).collect();
         let mut near = self.place_with(wanted, &residents, targets, route)?;
         // A run that moves data says nothing about the faster route.
-        near.routes.truncate(1);
+        near.routes.others.clear();
         let runs = if wanted.is_stateful { 1.0 } else { RUNS_THAT_PAY };
         let saved = runs * (placed.seconds() - near.seconds());
-        let pays = saved > seconds_to_move(wanted, &near.planned, targets.profile());
+        let pays = saved > seconds_to_move(wanted, &near.pieces, targets.profile());
         Ok(if pays { near } else { placed })
     }
 
@@ -91,7 +91,7 @@ impl Device {
         residents: &[Residence],
         targets: &Targets,
         route: Option<Route>,
-    ) -> Result<Placed, PlanError> {
+    ) -> Result<PlacedGraph, PlanError> {
         let placement = self.placement_now(wanted.placement);
         let room = self.budget().room();
         place(wanted.graph, self.sides(targets), &placement, route, residents, room).map_err(
@@ -115,7 +115,7 @@ impl Device {
     }
 
     /// Returns whether the side was not predicted only because the data of a resident is on the GPU alone.
-    pub(super) fn is_bound_by_data(&self, wanted: &PlanRequest<'_>, placed: &Placed) -> bool {
+    pub(super) fn is_bound_by_data(&self, wanted: &PlanRequest<'_>, placed: &PlacedGraph) -> bool {
         wanted.residents.iter().any(|residence| residence.is_far())
             && self.placement_now(wanted.placement) == Placement::Auto
             && self.has_both_sides()
@@ -127,10 +127,10 @@ impl Device {
     pub(crate) fn prepare(&self, wanted: &PlanRequest<'_>) -> Result<(PlanChoice, bool)> {
         let graph = wanted.graph.fingerprint();
         let shared = self.shared(wanted, graph);
-        let kept = shared.as_ref().and_then(|shared| shared.trial().kept());
-        let (prepared, known) = self.cached_or_planned(wanted, graph, kept)?;
+        let decided = shared.as_ref().and_then(|shared| shared.trial().decided_route());
+        let (prepared, known) = self.cached_or_planned(wanted, graph, decided)?;
         let learns = self.tries(wanted);
-        let begins = shared.is_none() && learns && prepared.routes.len() > 1;
+        let begins = shared.is_none() && learns && !prepared.placed.routes.others.is_empty();
         let shared = shared.or_else(|| begins.then(|| self.0.profiles.store.trials.of(graph)));
         Ok((PlanChoice { prepared, shared, learns }, known))
     }
@@ -140,55 +140,64 @@ impl Device {
         &self,
         wanted: &PlanRequest<'_>,
         route: Route,
-    ) -> Result<(Arc<Prepared>, bool)> {
+    ) -> Result<(Arc<PreparedGraph>, bool)> {
         self.cached_or_planned(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
-    /// The plan of the next run of the `wanted` graph, and its chooser, if there was anything to choose.
+    /// The plan of the next run of the `wanted` graph, and the reason for its side, if there was anything to choose.
     pub(crate) fn preview(
         &self,
         wanted: &PlanRequest<'_>,
         targets: &Targets,
-    ) -> Result<(Placed, Option<Chooser>), PlanError> {
+    ) -> Result<(PlacedGraph, Option<ChosenBy>), PlanError> {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
-        let placed = self.place(wanted, targets, trial.kept())?;
+        let placed = self.place(wanted, targets, trial.decided_route())?;
         let next = trial.next(&placed.routes);
         let is_placed = self.placement_now(wanted.placement) != Placement::Auto;
-        if !is_placed && self.tries(wanted) && next != placed.routes[0] {
-            return Ok((self.place(wanted, targets, Some(next))?, Some(Chooser::Trial)));
+        if !is_placed && self.tries(wanted) && next != placed.routes.taken {
+            return Ok((self.place(wanted, targets, Some(next))?, Some(ChosenBy::Trial)));
         }
-        let chooser = self.chooser(wanted, &placed, &trial);
-        Ok((placed, chooser))
+        let chosen_by = self.usual_chosen_by(wanted, &placed, &trial);
+        Ok((placed, chosen_by))
     }
 
-    /// The chooser of a plan by which the `wanted` graph ran, if there was anything to choose.
-    pub(crate) fn chooser_of(&self, wanted: &PlanRequest<'_>, ran: &Prepared) -> Option<Chooser> {
+    /// The reason for the side of a plan by which the `wanted` graph ran, if there was anything to choose.
+    pub(crate) fn chosen_by(
+        &self,
+        wanted: &PlanRequest<'_>,
+        ran: &PreparedGraph,
+    ) -> Option<ChosenBy> {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
         let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         match ran.asked {
-            Some(route) if trial.kept() != Some(route) => Some(Chooser::Trial),
-            _ => self.chooser(wanted, &ran.placed(), &trial),
+            Some(route) if trial.decided_route() != Some(route) => Some(ChosenBy::Trial),
+            _ => self.usual_chosen_by(wanted, &ran.placed, &trial),
         }
     }
 
-    /// The chooser of a plan that is not on trial.
-    fn chooser(&self, wanted: &PlanRequest<'_>, placed: &Placed, trial: &Trial) -> Option<Chooser> {
+    /// The reason for the side of a plan that is not on trial.
+    fn usual_chosen_by(
+        &self,
+        wanted: &PlanRequest<'_>,
+        placed: &PlacedGraph,
+        trial: &Trial,
+    ) -> Option<ChosenBy> {
         let placement = self.placement_now(wanted.placement);
         if placement != Placement::Auto {
-            return Some(Chooser::Asked(placement));
+            return Some(ChosenBy::Asked(placement));
         }
         let seen = trial.seen();
-        if trial.kept() == Some(placed.routes[0]) && !seen.is_empty() {
-            Some(Chooser::Measured(seen))
+        if trial.decided_route() == Some(placed.routes.taken) && !seen.is_empty() {
+            Some(ChosenBy::Measured(seen))
         } else if placed.was_chosen() || placed.too_small.is_some() {
-            Some(Chooser::Times)
+            Some(ChosenBy::Times)
         } else if !self.has_both_sides() {
             None
         } else if wanted.graph.needs_gpu() {
-            Some(Chooser::Kernel)
+            Some(ChosenBy::Kernel)
         } else {
-            wanted.residents.iter().any(|residence| residence.is_far()).then_some(Chooser::Data)
+            wanted.residents.iter().any(|residence| residence.is_far()).then_some(ChosenBy::Data)
         }
     }
 
@@ -234,10 +243,10 @@ impl Device {
 }
 
 /// The seconds to copy residents that are on the GPU alone to the host, if the host reads them in this plan.
-fn seconds_to_move(wanted: &PlanRequest<'_>, planned: &Planned, profile: &DeviceProfile) -> f64 {
-    let is_read_by_host = |at: u32| match planned {
-        Planned::Whole(plan) => plan.backend == Backend::Cpu,
-        Planned::Split(split) => {
+fn seconds_to_move(wanted: &PlanRequest<'_>, pieces: &Pieces, profile: &DeviceProfile) -> f64 {
+    let is_read_by_host = |at: u32| match pieces {
+        Pieces::Whole(plan) => plan.backend == Backend::Cpu,
+        Pieces::Split(split) => {
             let parts = split.parts.iter().filter(|part| part.phase != Phase::Gpu);
             parts.into_iter().any(|part| part.residents.contains(&at))
         }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::Device;
 use super::parts::counters::Counter;
-use super::parts::prepared::{Prepared, PreparedPlan};
+use super::parts::prepared::{PreparedGraph, PreparedPlan};
 use crate::base::clock::Stopwatch;
 use crate::base::single_flight::Begin;
 use crate::cost::{Backend, Residence};
 use crate::error::DeviceError;
 use crate::exec::gpu::{Gpu, Kernels};
-use crate::plan::{Phase, Planned};
+use crate::plan::{Phase, Pieces};
 
-impl Prepared {
+impl PreparedGraph {
     /// Returns whether `device` still has the sides of the plan: a GPU that was lost may have been given up.
     pub fn is_usable(&self, device: &Device) -> bool {
         self.pieces.iter().all(|piece| device.uses(piece.plan.backend))
@@ -32,8 +32,8 @@ impl Prepared {
         let far =
             |at: &u32| residents.get(*at as usize).is_some_and(|residence| residence.is_far());
         match &self.pieces {
-            Planned::Whole(_) => self.backend() == Backend::Gpu || !has_far,
-            Planned::Split(split) => {
+            Pieces::Whole(_) => self.backend() == Backend::Gpu || !has_far,
+            Pieces::Split(split) => {
                 let reads_far = |residents: &[u32]| residents.iter().any(far);
                 let mut parts = split.parts.iter();
                 parts.all(|part| part.phase == Phase::Gpu || !reads_far(&part.residents))

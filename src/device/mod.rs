@@ -24,7 +24,7 @@ pub use parts::builder::DeviceBuilder;
 pub(crate) use parts::counters::Counter;
 pub use parts::counters::{Metrics, PoolStats};
 pub use parts::info::DeviceInfo;
-pub(crate) use parts::prepared::{Prepared, PreparedPlan};
+pub(crate) use parts::prepared::{PreparedGraph, PreparedPlan};
 pub(crate) use parts::profile_store::Targets;
 pub use parts::recovery::{DeviceLoss, Recovery};
 pub(crate) use parts::trials::TrialRun;

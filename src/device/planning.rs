@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::Device;
 use super::parts::plan_cache::PlanKey;
-use super::parts::prepared::Prepared;
+use super::parts::prepared::PreparedGraph;
 use crate::codegen::{Dispatch, lower};
 use crate::cost::{Placement, Residence, Route};
 use crate::error::Result;
@@ -31,7 +31,7 @@ impl Device {
         wanted: &PlanRequest<'_>,
         graph: Fingerprint,
         route: Option<Route>,
-    ) -> Result<(Arc<Prepared>, bool)> {
+    ) -> Result<(Arc<PreparedGraph>, bool)> {
         let targets = self.targets();
         let key = PlanKey {
             graph,
@@ -47,7 +47,7 @@ impl Device {
         debug_assert_eq!(wanted.graph.verify(), Ok(()));
         let placed = self.place(wanted, &targets, route)?;
         let is_bound_by_data = self.is_bound_by_data(wanted, &placed);
-        let prepared = Prepared::new(wanted.graph, placed, route, is_bound_by_data, &targets);
+        let prepared = PreparedGraph::new(wanted.graph, placed, route, is_bound_by_data, &targets);
         let prepared = Arc::new(prepared);
         self.0.profiles.plans.insert(key, Arc::clone(&prepared));
         Ok((prepared, false))

@@ -7,7 +7,7 @@ use super::parts::counters::Counter;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
 use crate::error::DeviceError;
-use crate::exec::gpu::{DeviceBuffer, Download, Gpu, Parts};
+use crate::exec::gpu::{DeviceBuffer, Download, DownloadChunks, Gpu};
 
 const UP: [Counter; 2] = [Counter::ResidentsUp, Counter::ResidentBytesUp];
 const DOWN: [Counter; 2] = [Counter::ResidentsDown, Counter::ResidentBytesDown];
@@ -36,17 +36,17 @@ impl Device {
         Ok(read)
     }
 
-    /// The next part of a value and where it starts; `None` after the last.
+    /// The next chunk of a value and where it starts; `None` after the last.
     pub(crate) fn fetch_next<'a>(
         &'a self,
-        parts: &'a mut Parts,
+        chunks: &'a mut DownloadChunks,
     ) -> BoxFuture<'a, Result<Option<(usize, Download)>, DeviceError>> {
         Box::pin(async {
-            let part = parts.next().await.map_err(|error| self.noticed(error))?;
-            if let Some((_, part)) = &part {
-                self.count(DOWN, part.bytes());
+            let chunk = chunks.next().await.map_err(|error| self.noticed(error))?;
+            if let Some((_, chunk)) = &chunk {
+                self.count(DOWN, chunk.bytes());
             }
-            Ok(part)
+            Ok(chunk)
         })
     }
 

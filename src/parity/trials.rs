@@ -6,7 +6,7 @@ use crate::base::test_device::found;
 use crate::batch::{BufferId, GpuCommandBatch, Wgsl};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement, Residence, Route, RunOutcome};
 use crate::device::{Device, PlanChoice, PlanRequest, Recovery};
-use crate::record::Recorded;
+use crate::record::Record;
 
 /// The host computes rows at this rate.
 const RATE: f64 = 1e8;
@@ -37,7 +37,7 @@ fn softmax(device: &Device, rows: usize) -> (GpuCommandBatch, BufferId<f32>) {
     (batch, y)
 }
 
-fn wanted(recorded: &Recorded) -> PlanRequest<'_> {
+fn wanted(recorded: &Record) -> PlanRequest<'_> {
     let (graph, placement) = (&recorded.graph, Placement::Auto);
     PlanRequest { graph, placement, residents: &[], is_stateful: false }
 }
@@ -49,15 +49,21 @@ fn choice(device: &Device, batch: &GpuCommandBatch) -> PlanChoice {
 /// Records a run as if it alone had taken so many milliseconds on its route: so many that four runs of a route are enough.
 fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Route) -> u64) -> Route {
     let choice = choice(device, batch);
-    let previewed =
-        device.preview(&wanted(&batch.recorded()), &device.targets()).expect("a plan").0.routes[0];
-    let Some(mut run) = choice.begin_trial_run() else { return choice.prepared.routes[0] };
+    let previewed = device
+        .preview(&wanted(&batch.recorded()), &device.targets())
+        .expect("a plan")
+        .0
+        .routes
+        .taken;
+    let Some(mut run) = choice.begin_trial_run() else {
+        return choice.prepared.placed.routes.taken;
+    };
     let route = run.route;
     assert_eq!(route, previewed, "what is explained is what the next run does");
     if run.is_away {
         let (on_trial, _) =
             device.prepare_route(&wanted(&batch.recorded()), route).expect("a plan");
-        assert_eq!(on_trial.routes[0], route);
+        assert_eq!(on_trial.placed.routes.taken, route);
     }
     device.tried(&mut run, RunOutcome::Took(1_000_000 * millis(route)), || true);
     route
@@ -382,7 +388,7 @@ async fn a_route_that_fails_is_left_and_nobody_notices() {
         assert_eq!(batch.stats().backend, Some(Backend::Cpu));
     }
     let trial = device.profile().learned.trials[0].trial;
-    assert_eq!((trial.kept(), trial.seen().is_empty()), (Some(Route::Cpu), true));
+    assert_eq!((trial.decided_route(), trial.seen().is_empty()), (Some(Route::Cpu), true));
     device.forget_learned();
     let program = recorded().0.compile().await.unwrap();
     assert!(program.run(crate::Input::NONE).await.is_ok());

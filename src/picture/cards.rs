@@ -69,8 +69,8 @@ fn card(
         });
         values(out, "reads", part, &kernel.reads);
         values(out, "writes", part, &kernel.writes);
-        for (other, why) in &kernel.apart {
-            out.element("p", &[("class", &"apart")], |out| {
+        for (other, why) in &kernel.not_fused_with {
+            out.element("p", &[("class", &"not-fused")], |out| {
                 out.text("not fused with ");
                 let target = format!("#{}", drawn.kernel_id(drawn.kernel_item(*other)));
                 out.leaf("a", &[("href", &target)], format_args!("kernel {}", other + 1));

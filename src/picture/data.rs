@@ -86,8 +86,8 @@ pub(crate) struct Kernel {
     pub measured: Option<f64>,
     /// The reason for its side.
     pub reason: String,
-    /// Kernels that it is not one with, by position in [`Picture::kernels`], and why.
-    pub apart: Vec<(usize, String)>,
+    /// Kernels that it was not fused with, by position in [`Picture::kernels`], and why.
+    pub not_fused_with: Vec<(usize, String)>,
 }
 
 /// A part of a plan that runs as a whole on one side, with its memory.

@@ -50,7 +50,7 @@ pub(crate) struct Wave {
 /// The place at which a run failed. The first failure is the one of the least site and, within it, of the least
 /// position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Failed {
+pub(crate) struct FailedElement {
     /// The operation, by position in [`Plan::sites`].
     pub site: u32,
     /// The element, by position in row-major order.

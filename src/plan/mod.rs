@@ -2,7 +2,7 @@
 //!
 //! - [`passes`]: from a recorded graph to steps.
 //! - [`forms`]: the kernel forms, a file or folder each, and what several of them share.
-//! - [`mod@schedule`]: the order of the steps, the memory of their values, the waves of their uploads.
+//! - [`mod@order`]: the order of the steps, the memory of their values, the waves of their uploads.
 //! - [`pipeline`]: all of these, from a graph to a plan.
 //! - [`placement`]: one plan a side, and the choice among them.
 //! - [`verify`]: checks of each pass's result, in debug builds.
@@ -11,12 +11,13 @@
 mod execution_plan;
 mod explain;
 mod forms;
+mod order;
 mod passes;
 mod pipeline;
 mod placement;
 #[cfg(test)]
 pub(crate) mod reference;
-mod schedule;
+
 mod step;
 mod step_parts;
 mod target;
@@ -25,22 +26,21 @@ mod verify;
 
 #[cfg(feature = "gpu")]
 pub(crate) use self::execution_plan::Wave;
-pub(crate) use self::execution_plan::{Failed, Plan};
+pub(crate) use self::execution_plan::{FailedElement, Plan};
 #[cfg(test)]
 pub(crate) use self::forms::Dims;
 pub(crate) use self::forms::ProductSchedule;
 pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetch};
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
-pub(crate) use self::forms::reduce::{Met, ReduceAxes, ThreadWindows, WindowLanes};
+pub(crate) use self::forms::reduce::{ReduceAxes, ThreadWindows, WindowElement, WindowLanes};
 pub(crate) use self::forms::{
     AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
     MapSchedule, Measure, ProductForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
     RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::pipeline::plan;
-pub(crate) use self::placement::chooser::Chooser;
-pub(crate) use self::placement::placed::{Placed, Planned};
-pub(crate) use self::placement::routes::Routes;
+pub(crate) use self::placement::chosen_by::ChosenBy;
+pub(crate) use self::placement::placed::{Pieces, PlacedGraph};
 pub(crate) use self::placement::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub use explain::Explanation;
 pub(crate) use placement::place;

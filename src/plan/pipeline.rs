@@ -9,7 +9,7 @@ use super::step::total;
 use super::target::Target;
 use super::value::Home;
 use super::value::ValueId;
-use super::{passes, schedule, verify};
+use super::{order, passes, verify};
 use crate::error::PlanError;
 use crate::graph::Graph;
 
@@ -54,7 +54,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
 
     let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
     let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
-    let steps = schedule::order::schedule(steps, &bytes, &lasting);
+    let steps = order::steps::order(steps, &bytes, &lasting);
     verify::order(&steps, &values)?;
     let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
     let bytes_up = total(uploaded.map(|(_, &bytes)| bytes));
@@ -65,8 +65,8 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let sites = sites.nodes;
     let empty = Plan::empty(target.backend);
     let mut plan = Plan { values, steps, sites, downloads, keeps, bytes_up, bytes_down, ..empty };
-    schedule::memory::assign(&mut plan, &bytes);
-    schedule::waves::assign(&mut plan, &bytes, target);
+    order::memory::assign(&mut plan, &bytes);
+    order::waves::assign(&mut plan, &bytes, target);
     plan.seconds = plan.predicted(target).total();
     verify::memory(&plan)?;
     Ok(plan)

@@ -3,11 +3,11 @@
 use crate::error::PlanError;
 use crate::ops::{Type, infer};
 use crate::plan::execution_plan::Plan;
+use crate::plan::order::memory::lives;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::passes::fuse::Fusion;
 use crate::plan::passes::ir::{Ir, Ix};
 use crate::plan::passes::path::Views;
-use crate::plan::schedule::memory::lives;
 use crate::plan::step::Step;
 use crate::plan::step_parts::{OperandSource, Space};
 use crate::plan::target::Target;
@@ -83,7 +83,7 @@ pub(crate) fn steps(steps: &[Step], values: &[Value], target: &Target) -> Result
 
 /// Steps run after the makers of their operands.
 pub(crate) fn order(steps: &[Step], values: &[Value]) -> Result<(), PlanError> {
-    checked("schedule", || {
+    checked("order", || {
         let given = |value: &Value| matches!(value.home, Home::Upload { .. } | Home::Resident(_));
         let mut made: Vec<bool> = values.iter().map(given).collect();
         for step in steps {

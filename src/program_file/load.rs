@@ -13,7 +13,7 @@ use crate::error::{DataError, Origin, Result};
 use crate::exec::Patch;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Op, Type};
-use crate::record::Recorded;
+use crate::record::Record;
 use crate::residents::{Handle, Keep, SliceUpdate, Storage};
 
 /// Programs from files.
@@ -114,12 +114,12 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn recorded(&self, document: &Document) -> Result<Recorded> {
+    fn recorded(&self, document: &Document) -> Result<Record> {
         let wrong = |reason| unreadable(self.file, reason);
         self.check_kernels(document)?;
         let (graph, nodes) = document.graph().map_err(wrong)?;
         let batch = GpuCommandBatch::new(self.device);
-        let mut recorded = Recorded::clone(&batch.recorded());
+        let mut recorded = Record::clone(&batch.recorded());
         recorded.graph = Arc::new(graph);
         let node = |at: u32| {
             let node = nodes.get(at as usize).copied();
@@ -155,7 +155,7 @@ impl Loader<'_> {
     }
 
     /// Fills uploads and residents.
-    fn data(&self, document: &Document, recorded: &mut Recorded) -> Result<()> {
+    fn data(&self, document: &Document, recorded: &mut Record) -> Result<()> {
         let mut sources = BTreeMap::new();
         for (id, node) in recorded.graph.iter() {
             if let Op::Upload(at) = node.op {
@@ -200,7 +200,7 @@ impl Loader<'_> {
     fn keeps(
         &self,
         document: &Document,
-        recorded: &mut Recorded,
+        recorded: &mut Record,
         node: &dyn Fn(u32) -> Result<NodeId>,
     ) -> Result<()> {
         let wrong = |reason: &str| unreadable(self.file, reason.to_owned());

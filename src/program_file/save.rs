@@ -18,7 +18,7 @@ use crate::error::{DataError, DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::graph::NodeId;
 use crate::ops::{Op, Type};
-use crate::record::Recorded;
+use crate::record::Record;
 use crate::residents::Handle;
 
 /// Programs as files.
@@ -84,7 +84,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`save`](Self::save).
     pub async fn to_bytes(&self) -> Result<Vec<u8>> {
-        contents(&*self.checked()?, SaveOptions::default()).await
+        contents(&*self.checked_record()?, SaveOptions::default()).await
     }
 }
 
@@ -95,7 +95,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     })?)
 }
 
-fn contents(recorded: &Recorded, options: SaveOptions) -> BoxFuture<'_, Result<Vec<u8>>> {
+fn contents(recorded: &Record, options: SaveOptions) -> BoxFuture<'_, Result<Vec<u8>>> {
     Box::pin(async move {
         let mut file = FileWriter::new(recorded, options)?;
         let text = file.document().await?;
@@ -133,7 +133,7 @@ impl View for &FileTensor {
 }
 
 struct FileWriter<'a> {
-    recorded: &'a Recorded,
+    recorded: &'a Record,
     options: SaveOptions,
     positions: HashMap<NodeId, u32>,
     /// The names of values by position, those of the file's own too.
@@ -144,7 +144,7 @@ struct FileWriter<'a> {
 }
 
 impl<'a> FileWriter<'a> {
-    fn new(recorded: &'a Recorded, options: SaveOptions) -> Result<Self> {
+    fn new(recorded: &'a Record, options: SaveOptions) -> Result<Self> {
         let holds = |op: &Op| matches!(op, Op::Custom(kernel) if kernel.function.is_some());
         if let Some((id, _)) = recorded.graph.iter().find(|(_, node)| holds(&node.op)) {
             return Err(DataError::Function(recorded.origin(id)).into());
@@ -263,7 +263,7 @@ impl<'a> FileWriter<'a> {
     }
 
     fn keeps(&self, handles: &[Handle]) -> Vec<KeepForm> {
-        let Recorded { graph, keeps, .. } = self.recorded;
+        let Record { graph, keeps, .. } = self.recorded;
         let mut updates = graph.updates.iter();
         let all = keeps.iter().zip(&graph.keeps).map(|(keep, kept)| {
             let at = handles.iter().position(|handle| handle.is_same(&keep.handle));
@@ -282,7 +282,7 @@ impl<'a> FileWriter<'a> {
 }
 
 /// The residents that a record reads and fills, each once, and the place among them of each that it reads.
-fn handles(recorded: &Recorded) -> (Vec<Handle>, Vec<u32>) {
+fn handles(recorded: &Record) -> (Vec<Handle>, Vec<u32>) {
     let mut handles: Vec<Handle> = Vec::new();
     let mut place = |handle: &Handle| {
         let there = handles.iter().position(|one| one.is_same(handle));

@@ -3,10 +3,11 @@
 
 mod call;
 mod names;
-mod recorded;
+#[expect(clippy::module_inception, reason = "the main type of the room has the room's name")]
+mod record;
 mod recorder;
 
 pub(crate) use call::UserCall;
-pub use recorded::UntypedId;
-pub(crate) use recorded::{Recorded, Uploads};
-pub(crate) use recorder::{Recorder, Refusal, Version, elsewhere};
+pub use record::UntypedId;
+pub(crate) use record::{Record, Uploads};
+pub(crate) use recorder::{Recorder, Refusal, Version};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::UserCall;
-use super::recorded::{Recorded, UntypedId};
+use super::record::{Record, UntypedId};
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
@@ -30,7 +30,7 @@ pub(crate) struct Version {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     /// Shared with runs under way and with programs: a change copies it while they hold it.
-    recorded: Arc<Recorded>,
+    recorded: Arc<Record>,
     /// Slice updates recorded by `replace_slice`, keyed by their result.
     pub slice_updates: HashMap<NodeId, SliceUpdate>,
     /// Positions of the uploads whose data calls of `write_with` are changing.
@@ -44,7 +44,7 @@ impl Recorder {
     /// Nothing yet, for the batch of `brand`.
     pub fn new(device: &Device, brand: u64) -> Self {
         Self {
-            recorded: Arc::new(Recorded::new(device, brand)),
+            recorded: Arc::new(Record::new(device, brand)),
             slice_updates: HashMap::new(),
             changing: Vec::new(),
             mistakes: Vec::new(),
@@ -53,7 +53,7 @@ impl Recorder {
         }
     }
 
-    pub fn recorded(&self) -> &Arc<Recorded> {
+    pub fn recorded(&self) -> &Arc<Record> {
         &self.recorded
     }
 
@@ -62,13 +62,13 @@ impl Recorder {
     }
 
     /// The record, for a change that asks for another plan.
-    pub fn change(&mut self) -> &mut Recorded {
+    pub fn change(&mut self) -> &mut Record {
         self.version.graph += 1;
         Arc::make_mut(&mut self.recorded)
     }
 
     /// The record, for a change of the data of its uploads alone.
-    pub fn change_data(&mut self) -> &mut Recorded {
+    pub fn change_data(&mut self) -> &mut Record {
         self.version.data += 1;
         Arc::make_mut(&mut self.recorded)
     }
@@ -87,7 +87,7 @@ impl Recorder {
     }
 
     /// The record, if nobody else holds it.
-    pub fn alone(&mut self) -> Option<&mut Recorded> {
+    pub fn alone(&mut self) -> Option<&mut Record> {
         Arc::get_mut(&mut self.recorded)
     }
 
@@ -154,21 +154,21 @@ impl Recorder {
         node
     }
 
-    /// Keeps the mistake of a method that makes no value.
+    /// Adds the mistake of a method that makes no value to the mistakes of the batch.
     #[track_caller]
     pub fn note(&mut self, op: &'static str, what: MistakeKind) {
         let UserCall { name, place } = UserCall::current(op);
         self.mistakes.push(Mistake { place, op: name, what });
     }
 
-    /// Keeps a mistake, and returns a node whose users keep silent.
+    /// Adds a mistake to those of the batch, and returns an invalid node: operations that read it report no mistake.
     #[track_caller]
     pub fn mistake(&mut self, op: &'static str, what: MistakeKind, dtype: DType) -> NodeId {
         self.note(op, what);
         self.silent(op, dtype)
     }
 
-    /// The node that stands for the result of `op` where a mistake was reported before.
+    /// Appends the invalid node that stands for the result of `op`, and reports no mistake: an earlier one explains it.
     #[track_caller]
     pub fn silent(&mut self, op: &'static str, dtype: DType) -> NodeId {
         let call = UserCall::current(op);
@@ -181,6 +181,14 @@ impl Recorder {
     /// [`MistakeKind::Foreign`].
     pub fn check(&self, value: UntypedId) -> Result<NodeId, MistakeKind> {
         self.recorded.node(value).ok_or(MistakeKind::Foreign)
+    }
+
+    /// As [`check`](Self::check), for a method that only the batch of an id can do.
+    ///
+    /// # Errors
+    /// [`MistakeKind::Elsewhere`].
+    pub fn check_own(&self, value: UntypedId) -> Result<NodeId, MistakeKind> {
+        self.recorded.node(value).ok_or(MistakeKind::Elsewhere)
     }
 
     /// The type behind an id, for operations that check their operands themselves.
@@ -240,9 +248,4 @@ impl From<MistakeKind> for Refusal {
     fn from(what: MistakeKind) -> Self {
         Self::Mistake(what)
     }
-}
-
-/// The mistake of a method that only the batch of an id can do, after [`Recorder::check`].
-pub(crate) fn elsewhere(_foreign: MistakeKind) -> MistakeKind {
-    MistakeKind::Elsewhere
 }

@@ -88,7 +88,7 @@ fn on_gpu(
 }
 
 /// The new value of a resident to which others may write, in a buffer of its own.
-pub(super) fn apart(
+pub(super) fn write_to_new_buffer(
     device: &Device,
     there: &Storage,
     patch: Patch,

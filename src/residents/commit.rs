@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::change::{Change, apart, lost, submit_changes};
+use super::change::{Change, lost, submit_changes, write_to_new_buffer};
 use super::{Handle, Storage};
 use crate::device::Device;
 use crate::error::{DeviceError, Result};
@@ -85,11 +85,11 @@ async fn bring_together(
         handle.on_host().await?;
     }
     if let Some(slice) = *patch {
-        let there = handle.filled()?;
+        let there = handle.filled_storage()?;
         bring_beside(device, &there, new).await?;
         if there.is_shared() {
             let (device, made) = (device.clone(), new.clone());
-            let whole = in_turn(move || apart(&device, &there, slice, &made)).await?;
+            let whole = in_turn(move || write_to_new_buffer(&device, &there, slice, &made)).await?;
             if let Some(whole) = whole {
                 (*patch, *new, submits) = (None, whole, 1);
             }

@@ -95,7 +95,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`ReadError::EmptyResident`] too.
-    pub fn filled(&self) -> Result<Storage> {
+    pub fn filled_storage(&self) -> Result<Storage> {
         Ok(self.storage()?.ok_or_else(|| self.empty())?)
     }
 
@@ -137,7 +137,7 @@ impl Handle {
         if let Some(host) = self.host() {
             return Ok(host);
         }
-        let storage = self.filled()?;
+        let storage = self.filled_storage()?;
         let copy = storage.to_host(&self.0.device).await?.ok_or_else(|| self.empty())?;
         if let Some(buffer) = storage.gpu() {
             self.add_host_copy(buffer, &copy);

@@ -13,7 +13,7 @@ use crate::exec::threads::off_thread;
 use crate::graph::Graph;
 use crate::ops::Op;
 
-/// The place of the data of each resident that `graph` binds.
+/// The side or sides of the data of each resident that `graph` binds.
 ///
 /// # Errors
 /// [`PlanError::EmptyResident`]; [`DeviceError::ResidentLost`](crate::error::DeviceError::ResidentLost).
@@ -39,7 +39,7 @@ pub(crate) async fn all_on_host(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer
 /// The residents for a run on the GPU. Data on the host alone is sent by another thread, and stays on both sides.
 pub(crate) async fn all_on_device(handles: &[Handle], gpu: &Gpu) -> Result<Vec<Arc<DeviceBuffer>>> {
     let there: Result<Option<Vec<_>>> =
-        handles.iter().map(|handle| Ok(handle.filled()?.gpu().cloned())).collect();
+        handles.iter().map(|handle| Ok(handle.filled_storage()?.gpu().cloned())).collect();
     if let Some(there) = there? {
         return Ok(there);
     }
@@ -49,12 +49,12 @@ pub(crate) async fn all_on_device(handles: &[Handle], gpu: &Gpu) -> Result<Vec<A
 
 /// The data of one resident for a run on the GPU, on a thread that may wait.
 pub(crate) fn on_device(handle: &Handle, gpu: &Gpu) -> Result<Arc<DeviceBuffer>> {
-    if let Some(buffer) = handle.filled()?.gpu() {
+    if let Some(buffer) = handle.filled_storage()?.gpu() {
         return Ok(Arc::clone(buffer));
     }
     // Only one run sends the data; others find it there.
     let _sending = handle.sending();
-    let storage = handle.filled()?;
+    let storage = handle.filled_storage()?;
     if let Some(buffer) = storage.gpu() {
         return Ok(Arc::clone(buffer));
     }

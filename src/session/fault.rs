@@ -8,11 +8,11 @@ use crate::error::{Fault, FaultKind};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
-use crate::record::Recorded;
+use crate::record::Record;
 
 /// The fault at element `at` of the values that `node` works with, in a run with these uploads.
 pub(super) fn fault(
-    recorded: &Recorded,
+    recorded: &Record,
     uploads: &[Arc<HostBuffer>],
     node: NodeId,
     at: u32,

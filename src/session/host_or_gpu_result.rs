@@ -57,7 +57,7 @@ impl HostOrGpuResult {
 
     /// As [`into_vec`](Self::into_vec), without a copy where the result lies on the host in 32-bit elements, fills most
     /// of its memory, and has no holder but `pool`. The pool then gives the memory away.
-    pub async fn taken<T: Element>(self, pool: &CpuPool) -> Vec<T> {
+    pub async fn into_vec_without_copy<T: Element>(self, pool: &CpuPool) -> Vec<T> {
         let shared = match self {
             Self::Host(buffer) if buffer.becomes_vec::<T>() => match pool.hand_over(buffer) {
                 Ok(own) => return own.into_vec(),
@@ -135,13 +135,13 @@ mod tests {
             HostOrGpuResult::Host(buffer)
         };
         let halves = given(HostBuffer::from_slice(&[f16::ONE; 100]));
-        assert_eq!(halves.taken::<f16>(&pool).await, [f16::ONE; 100]);
+        assert_eq!(halves.into_vec_without_copy::<f16>(&pool).await, [f16::ONE; 100]);
         let roomy = given(HostBuffer::recycled(DType::U32, 10, vec![7; 150]));
-        assert_eq!(roomy.taken::<u32>(&pool).await, [7; 10]);
+        assert_eq!(roomy.into_vec_without_copy::<u32>(&pool).await, [7; 10]);
         let idle = pool.counts().idle_bytes;
         assert_eq!(idle, 200 + 600);
         let words = given(HostBuffer::from_slice(&[3_u32; 100]));
-        assert_eq!(words.taken::<u32>(&pool).await, [3; 100]);
+        assert_eq!(words.into_vec_without_copy::<u32>(&pool).await, [3; 100]);
         assert_eq!(pool.counts().idle_bytes, idle);
     }
 }

@@ -22,7 +22,7 @@ use crate::exec::gpu;
 use crate::exec::{HostBuffer, cpu, memory};
 use crate::graph::NodeId;
 use crate::ops::CpuFunction;
-use crate::plan::{Failed, Plan};
+use crate::plan::{FailedElement, Plan};
 use crate::residents::{Handle, Storage, all_on_device, all_on_host};
 
 pub(super) struct PieceRun<'a> {
@@ -40,12 +40,12 @@ pub(super) struct PieceRun<'a> {
 
 impl PieceRun<'_> {
     /// Runs, and sets the counters and times of the run in `stats`.
-    pub async fn run_piece(&self, stats: &mut RunStats) -> Result<PieceDone> {
+    pub async fn run(&self, stats: &mut RunStats) -> Result<PieceDone> {
         stats.backend = stats.backend.or(Some(self.piece.plan.backend));
-        let done = match self.at_once(stats) {
+        let done = match self.run_inline(stats) {
             Some(done) => done?,
             // Boxed: a future of some KiB, each move of which would take as long as a short run does beside its work.
-            None => Box::pin(self.elsewhere(stats)).await?,
+            None => Box::pin(self.run_off_thread(stats)).await?,
         };
         if self.piece.plan.backend == Backend::Cpu && has_had_its_slice(stats.run_time) {
             yield_now().await;
@@ -54,7 +54,7 @@ impl PieceRun<'_> {
     }
 
     /// The run of a short plan on the host's cores, in this thread; `None` for other plans.
-    fn at_once(&self, stats: &mut RunStats) -> Option<Result<PieceDone>> {
+    fn run_inline(&self, stats: &mut RunStats) -> Option<Result<PieceDone>> {
         let plan = &self.piece.plan;
         if plan.backend != Backend::Cpu || self.is_beside {
             return None;
@@ -75,11 +75,11 @@ impl PieceRun<'_> {
             functions: self.functions,
         };
         let run = computing.of(|| active.run(program, given, pool, timeline));
-        Some(run.map(|run| self.done(run, &running, stats)))
+        Some(run.map(|run| self.finish_on_cpu(run, &running, stats)))
     }
 
     /// The run of a plan that other threads or a GPU work on.
-    async fn elsewhere(&self, stats: &mut RunStats) -> Result<PieceDone> {
+    async fn run_off_thread(&self, stats: &mut RunStats) -> Result<PieceDone> {
         if is_forked_child() {
             return Err(DeviceError::Forked.into());
         }
@@ -103,11 +103,16 @@ impl PieceRun<'_> {
         };
         let computing = stage!(self.timeline, "compute", kernels = plan.steps.len());
         let run = computing.over(pin!(cpu::run_off_thread(job, self.device.pool()))).await?;
-        Ok(self.done(run, &running, stats))
+        Ok(self.finish_on_cpu(run, &running, stats))
     }
 
-    /// The end of a run on the CPU, which is counted.
-    fn done(&self, run: cpu::CpuRun, running: &Stopwatch, stats: &mut RunStats) -> PieceDone {
+    /// The results of a run on the CPU, which is counted in `stats`.
+    fn finish_on_cpu(
+        &self,
+        run: cpu::CpuRun,
+        running: &Stopwatch,
+        stats: &mut RunStats,
+    ) -> PieceDone {
         let plan = &self.piece.plan;
         stats.uploads = u64::from(plan.bytes_up > 0);
         stats.downloads = u64::from(plan.bytes_down > 0);
@@ -173,8 +178,8 @@ impl PieceRun<'_> {
 }
 
 /// The operation that failed, and which of its elements.
-fn site(plan: &Plan, failed: Option<Failed>) -> Option<(NodeId, u32)> {
-    failed.map(|Failed { site, at }| (plan.sites[site as usize], at))
+fn site(plan: &Plan, failed: Option<FailedElement>) -> Option<(NodeId, u32)> {
+    failed.map(|FailedElement { site, at }| (plan.sites[site as usize], at))
 }
 
 /// Returns whether consecutive runs, the last taking `time`, have occupied this thread long enough that it should

@@ -6,21 +6,21 @@ use smallvec::SmallVec;
 
 use super::RunStats;
 use super::repeat::repeated;
-use super::run_loop::{RunLoop, section};
+use super::session::{Session, fork_guard};
 use crate::base::clock::Stopwatch;
 use crate::base::trace::stage;
 use crate::cost::{Placement, Residence, Route};
-use crate::device::{PlanChoice, PlanRequest, Prepared, Targets};
+use crate::device::{PlanChoice, PlanRequest, PreparedGraph, Targets};
 use crate::error::{Error, Result, RunError};
 use crate::exec::budget::TooMuch;
-use crate::plan::{Chooser, Explanation, Placed};
-use crate::record::Recorded;
+use crate::plan::{ChosenBy, Explanation, PlacedGraph};
+use crate::record::Record;
 use crate::residents::{Keep, locations};
 
-impl RunLoop<'_> {
+impl Session<'_> {
     /// The planning request, given the residents' locations.
-    pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
-        let Recorded { graph, residents: bound, keeps, placement, .. } = self.recorded;
+    pub fn plan_request<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
+        let Record { graph, residents: bound, keeps, placement, .. } = self.recorded;
         let is_bound = |keep: &Keep| bound.iter().any(|bound| bound.is_same(&keep.handle));
         let is_stateful = keeps.iter().any(is_bound);
         PlanRequest { graph, placement: *placement, residents, is_stateful }
@@ -28,22 +28,29 @@ impl RunLoop<'_> {
 
     /// The choice for data where it lies now: that of the last run, one that the device made before, or a new one.
     pub fn choice(&self, stats: &mut RunStats) -> Result<PlanChoice> {
-        let Recorded { device, placement, .. } = self.recorded;
+        let Record { device, placement, .. } = self.recorded;
         let residents = self.locations()?;
         let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);
         let bound = if is_named { &[] } else { &residents[..] };
-        if let Some(choice) = self.plan.get().filter(|choice| choice.fits(device, bound)) {
+        if let Some(choice) = self.last_choice.get().filter(|choice| choice.fits(device, bound)) {
             return Ok(choice);
         }
-        let choice = self.planned(stats, || device.prepare(&self.wanted(&residents)))?;
-        self.plan.set(&choice);
+        let choice =
+            self.time_planning(stats, || device.prepare(&self.plan_request(&residents)))?;
+        self.last_choice.set(&choice);
         Ok(choice)
     }
 
     /// The plan for a route on trial.
-    pub(super) fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
+    pub(super) fn on_trial(
+        &self,
+        route: Route,
+        stats: &mut RunStats,
+    ) -> Result<Arc<PreparedGraph>> {
         let residents = self.locations()?;
-        self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))
+        self.time_planning(stats, || {
+            self.recorded.device.prepare_route(&self.plan_request(&residents), route)
+        })
     }
 
     fn locations(&self) -> Result<SmallVec<[Residence; 8]>> {
@@ -51,7 +58,7 @@ impl RunLoop<'_> {
     }
 
     /// Calls `plan`, and records in `stats` whether the plan came from the cache or how long planning took.
-    fn planned<R>(
+    fn time_planning<R>(
         &self,
         stats: &mut RunStats,
         plan: impl FnOnce() -> Result<(R, bool)>,
@@ -76,7 +83,7 @@ impl RunLoop<'_> {
     }
 
     async fn compile_once(&self) -> Result<()> {
-        let _section = section()?;
+        let _guard = fork_guard()?;
         let (device, mut stats) = (&self.recorded.device, RunStats::default());
         let choice = self.choice(&mut stats)?;
         self.check_budget(&choice.prepared)?;
@@ -96,34 +103,34 @@ impl RunLoop<'_> {
     /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that
     /// was recorded at other places.
     pub fn explanation(&self) -> Result<Explanation> {
-        let _section = section()?;
+        let _guard = fork_guard()?;
         let device = &self.recorded.device;
         let (residents, targets) = (self.locations()?, device.targets());
-        let (placed, chooser) = device.preview(&self.wanted(&residents), &targets)?;
-        Ok(self.explained(placed, chooser, &targets, &residents))
+        let (placed, chosen_by) = device.preview(&self.plan_request(&residents), &targets)?;
+        Ok(self.explanation_from(placed.into(), chosen_by, &targets, &residents))
     }
 
     /// The plan by which a run went, with its reasons as far as they still hold.
-    pub fn explanation_of(&self, ran: &Prepared) -> Explanation {
+    pub fn explanation_of(&self, ran: &PreparedGraph) -> Explanation {
         let device = &self.recorded.device;
         let residents = self.locations().unwrap_or_default();
-        let chooser = device.chooser_of(&self.wanted(&residents), ran);
-        self.explained(ran.placed(), chooser, &device.targets(), &residents)
+        let chosen_by = device.chosen_by(&self.plan_request(&residents), ran);
+        self.explanation_from(Arc::clone(&ran.placed), chosen_by, &device.targets(), &residents)
     }
 
-    fn explained(
+    fn explanation_from(
         &self,
-        placed: Placed,
-        chooser: Option<Chooser>,
+        placed: Arc<PlacedGraph>,
+        chosen_by: Option<ChosenBy>,
         targets: &Targets,
         residents: &[Residence],
     ) -> Explanation {
-        let Recorded { device, graph, names, .. } = self.recorded;
+        let Record { device, graph, names, .. } = self.recorded;
         let (sides, names) = (device.sides(targets), names.by_node());
-        Explanation::new(placed, graph, names, sides, chooser, residents)
+        Explanation::new(placed, graph, names, sides, chosen_by, residents)
     }
 
-    fn check_budget(&self, prepared: &Prepared) -> Result<()> {
+    fn check_budget(&self, prepared: &PreparedGraph) -> Result<()> {
         match self.recorded.device.budget().room() {
             Some(budget) if budget < prepared.bytes => {
                 Err(self.over_budget(TooMuch { needs: prepared.bytes, budget }))

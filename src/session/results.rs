@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::HostOrGpuResult;
-use crate::device::Prepared;
+use crate::device::PreparedGraph;
 use crate::exec::HostBuffer;
 use crate::exec::gpu::GpuRun;
 use crate::graph::NodeId;
@@ -15,7 +15,7 @@ use crate::residents::KeptValues;
 
 /// The end of a run that did not fail.
 pub(crate) struct RunDone {
-    pub prepared: Arc<Prepared>,
+    pub prepared: Arc<PreparedGraph>,
     pub results: RunResults,
     /// In the order of the graph's keeps. After *commit*, residents hold the values; slice updates are empty here.
     pub kept: KeptValues,
@@ -42,7 +42,7 @@ pub(crate) struct SplitResults {
 
 impl RunResults {
     /// The value of `node`, if it was brought back.
-    pub fn find(&self, prepared: &Prepared, node: NodeId) -> Option<HostOrGpuResult> {
+    pub fn find(&self, prepared: &PreparedGraph, node: NodeId) -> Option<HostOrGpuResult> {
         let at = prepared.outputs.iter().position(|&output| output == node)?;
         Some(self.get(at))
     }

@@ -2,79 +2,28 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::attempt::Attempt;
 use super::repeat::recover_for_repeat;
-use super::single_run::SingleRun;
-use super::state::{Chosen, RunState};
+use super::session::{Session, fork_guard};
+use super::state::{ChosenPlan, RunState};
 use super::stats::report;
 use super::{RunDone, RunStats};
 use crate::base::clock::{Stopwatch, nanoseconds};
-use crate::base::process::Section;
-use crate::base::sync::Mutex;
-use crate::base::trace::{OFF, Timeline, event, stage};
+use crate::base::trace::{event, stage};
 use crate::cost::RunOutcome;
-use crate::device::{Counter, PlanChoice};
-use crate::error::{DeviceError, Error, Result, RunError};
+use crate::device::Counter;
+use crate::error::{Error, Result, RunError};
 use crate::exec::budget::Permit;
 use crate::exec::{HostBuffer, deadline};
-use crate::record::{Recorded, Uploads};
+use crate::record::{Record, Uploads};
 use crate::residents::{Handle, KeptValues, UpdateOrder, commit};
 
 /// Collects the data of all uploads, by position, when a run has room for it.
 pub(crate) type Collect<'a> = dyn FnMut() -> Result<Uploads> + Send + 'a;
 
-/// The choice of the last run, which the next one goes by if it still holds.
-#[derive(Debug, Default)]
-pub(crate) struct LastPlan(Mutex<Option<PlanChoice>>);
-
-impl LastPlan {
-    pub(super) fn get(&self) -> Option<PlanChoice> {
-        self.0.lock().clone()
-    }
-
-    pub(super) fn set(&self, choice: &PlanChoice) {
-        *self.0.lock() = Some(choice.clone());
-    }
-}
-
-/// The runs of one record, by a batch or by a program.
-#[derive(Clone, Copy)]
-pub(crate) struct RunLoop<'a> {
-    pub(super) recorded: &'a Recorded,
-    pub(super) plan: &'a LastPlan,
-    /// The page on which the times of the run are noted.
-    pub(super) timeline: &'a Timeline,
-    /// The time that a run is given.
-    pub limit: Option<Duration>,
-}
-
-impl Recorded {
-    /// The runs of this record as it stands, by `plan` where that still holds.
-    pub(crate) fn run_loop<'a>(&'a self, plan: &'a LastPlan) -> RunLoop<'a> {
-        self.timed_run_loop(plan, &OFF)
-    }
-
-    /// As [`run_loop`](Self::run_loop), whose times go to `timeline`.
-    pub(crate) fn timed_run_loop<'a>(
-        &'a self,
-        plan: &'a LastPlan,
-        timeline: &'a Timeline,
-    ) -> RunLoop<'a> {
-        RunLoop { recorded: self, plan, timeline, limit: None }
-    }
-}
-
-/// The time in which a run takes the locks of its device.
-///
-/// # Errors
-/// [`DeviceError::Forked`] in a child whose locks may be held by threads that it does not have.
-pub(super) fn section() -> Result<Section, DeviceError> {
-    Section::begin().ok_or(DeviceError::Forked)
-}
-
 /// The states of a run.
-impl RunLoop<'_> {
+impl Session<'_> {
     /// Runs in `order` with other runs that update a resident, with the data that `collect` brings once there is room.
     pub async fn run(
         &self,
@@ -82,7 +31,7 @@ impl RunLoop<'_> {
         collect: &mut Collect<'_>,
         stats: &mut RunStats,
     ) -> Result<RunDone> {
-        let _section = section()?;
+        let _guard = fork_guard()?;
         let counted = self.recorded.device.counted();
         // Pinned here: each future that takes another by value has room for it twice.
         let run = pin!(self.run_through(order, collect, stats));
@@ -139,19 +88,19 @@ impl RunLoop<'_> {
     }
 
     /// From *choose*. A route on trial whose plan cannot be made ends its trial.
-    fn choose(&self, stats: &mut RunStats) -> Result<Chosen> {
+    fn choose(&self, stats: &mut RunStats) -> Result<ChosenPlan> {
         let choice = self.choice(stats)?;
         let trial = choice.begin_trial_run().map(Box::new);
         let prepared = choice.prepared;
-        let Some(mut trial) = trial else { return Ok(Chosen { prepared, trial: None }) };
+        let Some(mut trial) = trial else { return Ok(ChosenPlan { prepared, trial: None }) };
         if !trial.is_away {
-            return Ok(Chosen { prepared, trial: Some(trial) });
+            return Ok(ChosenPlan { prepared, trial: Some(trial) });
         }
         match self.on_trial(trial.route, stats) {
-            Ok(prepared) => Ok(Chosen { prepared, trial: Some(trial) }),
+            Ok(prepared) => Ok(ChosenPlan { prepared, trial: Some(trial) }),
             Err(_) => {
                 self.recorded.device.tried(&mut trial, RunOutcome::Failed, || true);
-                Ok(Chosen { prepared, trial: None })
+                Ok(ChosenPlan { prepared, trial: None })
             }
         }
     }
@@ -176,24 +125,24 @@ impl RunLoop<'_> {
     /// From *run*: one attempt on the device, which reports its time to the run's trial.
     async fn attempt(
         &self,
-        chosen: Chosen,
+        chosen: ChosenPlan,
         permit: Permit,
         uploads: &[Arc<HostBuffer>],
         stats: &mut RunStats,
     ) -> RunState {
         let &Self { recorded, timeline, .. } = self;
-        let Recorded { device, residents, .. } = recorded;
-        let Chosen { prepared, mut trial } = chosen;
+        let Record { device, residents, .. } = recorded;
+        let ChosenPlan { prepared, mut trial } = chosen;
         let busy = device.busy();
         // The time to bring a resident says nothing of the steps; nor does a run whose kernels are timed.
         let is_on_side = |handle: &Handle| handle.is_on(prepared.backend());
         let may_teach = trial.is_some()
-            && prepared.was_chosen
-            && !timeline.is_kept()
+            && prepared.placed.was_chosen()
+            && !timeline.is_recording()
             && residents.iter().all(is_on_side);
-        let run = SingleRun { recorded, prepared: &prepared, uploads, permit, timeline };
-        let ran = stage!(timeline, "run").over(pin!(run.run_plan(stats))).await;
-        drop(run);
+        let attempt = Attempt { recorded, prepared: &prepared, uploads, permit, timeline };
+        let ran = stage!(timeline, "run").over(pin!(attempt.run(stats))).await;
+        drop(attempt);
         let mut ended_trial = false;
         if let Some(trial) = &mut trial {
             let is_warm = may_teach && stats.pipelines_compiled + stats.pool_misses == 0;
@@ -211,7 +160,7 @@ impl RunLoop<'_> {
             }
         }
         drop(busy);
-        if prepared.was_chosen || prepared.is_bound_by_data {
+        if prepared.placed.was_chosen() || prepared.is_bound_by_data {
             device.measure_some_time();
         }
         RunState::ran(ran.map(|(results, kept)| RunDone { prepared, results, kept }), ended_trial)
@@ -219,7 +168,7 @@ impl RunLoop<'_> {
 
     /// From *commit*: fills the residents.
     async fn commit(&self, kept: &mut KeptValues, stats: &mut RunStats) -> Result<()> {
-        let Recorded { device, keeps, .. } = self.recorded;
+        let Record { device, keeps, .. } = self.recorded;
         if !keeps.is_empty() {
             let stage = stage!(self.timeline, "commit", residents = keeps.len());
             stats.submits += stage.over(pin!(commit(device, keeps, kept))).await?;

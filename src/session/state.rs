@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::results::RunDone;
-use crate::device::{Prepared, TrialRun};
+use crate::device::{PreparedGraph, TrialRun};
 use crate::error::{Error, Result};
 use crate::exec::budget::Permit;
 
@@ -23,9 +23,9 @@ pub(super) enum RunState {
     /// A plan is to be chosen, for data where it lies now.
     Choose,
     /// The run waits for room in the device's memory budget.
-    Admit(Chosen),
+    Admit(ChosenPlan),
     /// The kernels are to run, for which there is room.
-    Run(Chosen, Permit),
+    Run(ChosenPlan, Permit),
     /// The residents are to take the values that the run left.
     Commit(RunDone),
     /// Something failed. After a loss of the GPU the run may be repeated.
@@ -34,18 +34,18 @@ pub(super) enum RunState {
 }
 
 /// The plan that one run goes by.
-pub(super) struct Chosen {
-    pub prepared: Arc<Prepared>,
+pub(super) struct ChosenPlan {
+    pub prepared: Arc<PreparedGraph>,
     pub trial: Option<Box<TrialRun>>,
 }
 
 impl RunState {
-    pub fn chosen(chosen: Result<Chosen>) -> Self {
+    pub fn chosen(chosen: Result<ChosenPlan>) -> Self {
         chosen.map_or_else(Self::Recover, Self::Admit)
     }
 
     /// After the wait for room, `is_usable` says whether the device still has the sides of the plan.
-    pub fn admitted(chosen: Chosen, permit: Result<Permit>, is_usable: bool) -> Self {
+    pub fn admitted(chosen: ChosenPlan, permit: Result<Permit>, is_usable: bool) -> Self {
         match permit {
             Ok(_) if !is_usable => Self::Choose,
             Ok(permit) => Self::Run(chosen, permit),

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 pub use self::kinds::KernelKind;
 use crate::base::shape::Shape;
-use crate::base::trace::{TimedPart, TimedWork, Timeline};
+use crate::base::trace::{TimedSpan, TimedWork, Timeline};
 use crate::cost::Backend;
-use crate::device::{Device, Prepared};
+use crate::device::{Device, PreparedGraph};
 use crate::plan::{Explanation, Measure, Plan, Step, ValueId};
 use crate::session::RunStats;
 
@@ -108,12 +108,12 @@ pub struct StageProfile {
 impl Profile {
     pub(super) fn new(
         device: &Device,
-        prepared: &Prepared,
+        prepared: &PreparedGraph,
         explanation: Explanation,
         stats: &RunStats,
         timeline: &Timeline,
     ) -> Self {
-        let parts = timeline.parts();
+        let spans = timeline.spans();
         let (mut all, mut steps) = (Vec::new(), 0);
         for plan in prepared.pieces.iter().map(|piece| &piece.plan) {
             let dispatches = match plan.backend {
@@ -122,14 +122,14 @@ impl Profile {
                 }
                 Backend::Gpu => device.dispatches_by_step(plan).iter().map(Vec::len).collect(),
             };
-            all.extend(kernels(plan, steps, dispatches, &parts));
+            all.extend(kernels(plan, steps, dispatches, &spans));
             steps += plan.steps.len();
         }
         Self {
             device: device.info().name.clone(),
             backend: prepared.backend(),
             kernels: all,
-            stages: parts.iter().filter_map(stage).collect(),
+            stages: spans.iter().filter_map(stage).collect(),
             stats: stats.clone(),
             explanation,
         }
@@ -149,23 +149,23 @@ fn kernels(
     plan: &Plan,
     before: usize,
     dispatches: Vec<usize>,
-    parts: &[TimedPart],
+    spans: &[TimedSpan],
 ) -> Vec<KernelProfile> {
     let mut first = 0;
     let shape = |value: &ValueId| plan.values[value.index()].shape.clone();
     let mut line = |(at, (step, dispatches)): (usize, (&Step, usize))| {
         let mine = first..first + dispatches;
         first = mine.end;
-        let is_mine = |part: &&TimedPart| match part.what {
+        let is_mine = |span: &&TimedSpan| match span.what {
             TimedWork::Step(step) => plan.backend == Backend::Cpu && step == before + at,
             TimedWork::Dispatch(dispatch) => {
                 plan.backend == Backend::Gpu && mine.contains(&dispatch)
             }
             TimedWork::Host(_) | TimedWork::Copies(_) => false,
         };
-        let parts = || parts.iter().filter(is_mine);
-        let start = parts().map(|part| part.start).min();
-        let end = parts().map(|part| part.start + part.time).max();
+        let spans = || spans.iter().filter(is_mine);
+        let start = spans().map(|span| span.start).min();
+        let end = spans().map(|span| span.start + span.time).max();
         let seconds = match plan.backend {
             Backend::Cpu => step.cost.cpu_seconds,
             Backend::Gpu => step.cost.gpu_seconds,
@@ -188,13 +188,13 @@ fn kernels(
     plan.steps.iter().zip(dispatches).enumerate().map(&mut line).collect()
 }
 
-fn stage(part: &TimedPart) -> Option<StageProfile> {
-    let (stage, on_gpu) = match part.what {
+fn stage(span: &TimedSpan) -> Option<StageProfile> {
+    let (stage, on_gpu) = match span.what {
         TimedWork::Host(stage) => (stage, false),
         TimedWork::Copies(stage) => (stage, true),
         TimedWork::Step(_) | TimedWork::Dispatch(_) => return None,
     };
-    Some(StageProfile { stage, on_gpu, start: part.start, time: part.time })
+    Some(StageProfile { stage, on_gpu, start: span.start, time: span.time })
 }
 
 #[cfg(feature = "serde")]

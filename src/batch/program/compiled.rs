@@ -7,9 +7,9 @@ use super::rows::plans::RowPlans;
 use crate::base::future::BoxFuture;
 use crate::device::Device;
 use crate::error::Result;
-use crate::record::Recorded;
+use crate::record::Record;
 use crate::residents::UpdateOrder;
-use crate::session::LastPlan;
+use crate::session::LastChoice;
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
 /// buffers, and any number of them may be under way at once. Inputs of one element type are an array, of several a
@@ -42,31 +42,31 @@ pub struct Program(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     /// Each run must bring the data of uploads that have none here.
-    pub recorded: Arc<Recorded>,
+    pub recorded: Arc<Record>,
     pub order: UpdateOrder,
-    pub plan: LastPlan,
+    pub last_choice: LastChoice,
     /// The rows of all inputs, once they were traced.
     pub rows: OnceLock<Arc<RowPlans<Program>>>,
 }
 
 impl Inner {
-    pub fn new(recorded: Arc<Recorded>) -> Self {
+    pub fn new(recorded: Arc<Record>) -> Self {
         let order = recorded.update_order();
-        Self { recorded, order, plan: LastPlan::default(), rows: OnceLock::new() }
+        Self { recorded, order, last_choice: LastChoice::default(), rows: OnceLock::new() }
     }
 }
 
 /// The program itself.
 impl Program {
     #[cfg(feature = "safetensors")]
-    pub(crate) fn recorded(&self) -> &Arc<Recorded> {
+    pub(crate) fn recorded(&self) -> &Arc<Record> {
         &self.0.recorded
     }
 
-    pub(crate) fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
+    pub(crate) fn compiled(recorded: Arc<Record>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
             let program = Inner::new(recorded);
-            program.recorded.run_loop(&program.plan).compile().await?;
+            program.recorded.session(&program.last_choice).compile().await?;
             Ok(Self(Arc::new(program)))
         })
     }

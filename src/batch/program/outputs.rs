@@ -11,17 +11,17 @@ use crate::batch::input::ValueKey;
 use crate::batch::read::{ReadView, check_length};
 use crate::batch::resident::Resident;
 use crate::batch::{BufferId, Tensor};
-use crate::device::Prepared;
+use crate::device::PreparedGraph;
 use crate::error::{ReadError, Result};
 use crate::graph::NodeId;
-use crate::record::Recorded;
+use crate::record::Record;
 use crate::residents::KeptValues;
 use crate::session::{HostOrGpuResult, RunResults, RunStats};
 
 /// The results of one run of a [`Program`].
 pub struct Outputs {
     pub(super) program: Program,
-    pub(super) prepared: Arc<Prepared>,
+    pub(super) prepared: Arc<PreparedGraph>,
     pub(super) results: RunResults,
     /// In the order of the graph's keeps.
     pub(super) kept: KeptValues,
@@ -87,7 +87,7 @@ impl Outputs {
         let (found, _) = self.found::<T>(key)?;
         let Self { program, results, kept, .. } = self;
         drop((results, kept));
-        Ok(found.taken(program.device().pool()).await)
+        Ok(found.into_vec_without_copy(program.device().pool()).await)
     }
 
     /// Copies a result to `out`, in row-major order. Costs as
@@ -133,7 +133,7 @@ impl Outputs {
     pub fn kept<T: Element>(&self, key: impl OutputKey<T>) -> Result<Resident<T>> {
         let node = self.node::<T>(key)?;
         let recorded = &*self.program.0.recorded;
-        let Recorded { device, graph, .. } = recorded;
+        let Record { device, graph, .. } = recorded;
         let mut kept = graph.keeps.iter().zip(&self.kept);
         let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
         let (_, storage) = kept.ok_or_else(|| ReadError::NotKept(recorded.origin(node)))?;

@@ -16,7 +16,7 @@ use crate::cost::Placement;
 use crate::error::{Result, RunError};
 use crate::exec::deadline;
 use crate::plan::Explanation;
-use crate::record::{Recorded, Uploads};
+use crate::record::{Record, Uploads};
 use crate::session::{RunDone, RunStats};
 
 /// Programs.
@@ -34,7 +34,7 @@ impl GpuCommandBatch {
     /// As [`execute`](Self::execute), but inputs need no data yet;
     /// [`RunError::OverBudget`] if no run of the program could ever have room.
     pub async fn compile(&self) -> Result<Program> {
-        let (recorded, _) = self.snapshot().checked_with_data()?;
+        let (recorded, _) = self.snapshot().checked_record_with_data()?;
         Program::compiled(recorded).await
     }
 }
@@ -60,7 +60,7 @@ impl Program {
     /// [`PlanError::NoSuchSide`](crate::PlanError::NoSuchSide) if the device lacks the side; else as
     /// [`GpuCommandBatch::compile`].
     pub fn with_placement(&self, placement: Placement) -> BoxFuture<'_, Result<Self>> {
-        Self::compiled(Arc::new(Recorded { placement, ..(*self.0.recorded).clone() }))
+        Self::compiled(Arc::new(Record { placement, ..(*self.0.recorded).clone() }))
     }
 
     /// Runs the program. An input that is not given has the data that it had when the program was compiled. The run
@@ -137,9 +137,9 @@ impl Program {
         let mut lent = Uploads::new();
         let mut inputs = Some(inputs);
         let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent, lend);
-        let mut runs = program.recorded.timed_run_loop(&program.plan, timeline);
-        runs.limit = limit;
-        let done = runs.run(&program.order, &mut collect, &mut stats).await;
+        let mut session = program.recorded.timed_session(&program.last_choice, timeline);
+        session.limit = limit;
+        let done = session.run(&program.order, &mut collect, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
         let RunDone { prepared, results, kept } = done?;
         Ok(Outputs { program: self.clone(), prepared, results, kept, stats })
@@ -184,7 +184,7 @@ impl Program {
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
             let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline, None))).await?;
             let Outputs { prepared, stats, .. } = &outputs;
-            let explanation = self.0.recorded.run_loop(&self.0.plan).explanation_of(prepared);
+            let explanation = self.0.recorded.session(&self.0.last_choice).explanation_of(prepared);
             Ok(Profile::new(self.device(), prepared, explanation, stats, &timeline))
         })
     }
@@ -206,7 +206,7 @@ impl Program {
     /// [`PlanError`](crate::PlanError) if a resident holds no data yet or the graph cannot be planned for the device;
     /// [`DeviceError::ResidentLost`](crate::DeviceError::ResidentLost).
     pub fn explain(&self) -> Result<Explanation> {
-        self.0.recorded.run_loop(&self.0.plan).explanation()
+        self.0.recorded.session(&self.0.last_choice).explanation()
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory

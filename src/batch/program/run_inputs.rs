@@ -12,7 +12,7 @@ use crate::batch::upload::wide_ids::Unfilled;
 use crate::error::{DataError, Error, Result};
 use crate::exec::Misfit;
 use crate::graph::NodeId;
-use crate::record::{Recorded, Uploads};
+use crate::record::{Record, Uploads};
 
 /// The inputs of a run, each with the position of the upload that it fills, and its node.
 pub(super) type Fitting<'a> = SmallVec<[(usize, NodeId, Input<'a>); 4]>;
@@ -43,7 +43,7 @@ impl Inner {
         lent: &mut Uploads,
         lend: Lend<'_>,
     ) -> Result<Uploads> {
-        let Recorded { device, uploads, .. } = &*self.recorded;
+        let Record { device, uploads, .. } = &*self.recorded;
         let mut uploads: SmallVec<[_; 4]> = uploads.iter().cloned().collect();
         for (position, id, input) in inputs {
             let dtype = self.recorded.graph[id].ty.dtype;

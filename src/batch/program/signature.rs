@@ -8,7 +8,7 @@ use crate::batch::resident::Resident;
 use crate::error::{DataError, Result};
 use crate::graph::NodeId;
 use crate::ops::Op;
-use crate::record::Recorded;
+use crate::record::Record;
 use crate::residents::Handle;
 
 /// Inputs, outputs and residents by name.
@@ -100,7 +100,7 @@ impl Program {
 impl Inner {
     /// The resident that a value comes from, or that runs leave it in.
     fn held(&self, id: NodeId) -> Option<&Handle> {
-        let Recorded { graph, residents, keeps, .. } = &*self.recorded;
+        let Record { graph, residents, keeps, .. } = &*self.recorded;
         if let Op::Resident(at) = graph[id].op {
             return residents.get(at as usize);
         }

@@ -8,7 +8,6 @@ use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Tensor};
 use crate::ops::{Op, Type};
-use crate::record::elsewhere;
 use crate::residents::{Handle, Keep, Storage};
 
 /// Residents: data that stays on the device from batch to batch.
@@ -60,7 +59,7 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn keep<T: Element>(&self, id: impl Into<BufferId<T>>) -> Resident<T> {
         let mut recorder = self.recorder.lock();
-        let node = recorder.check(id.into().value()).map_err(elsewhere);
+        let node = recorder.check_own(id.into().value());
         let ty = match node {
             Ok(node) => recorder.recorded().graph[node].ty.clone(),
             Err(_) => Type { dtype: T::DTYPE, shape: Shape::default() },

@@ -14,7 +14,7 @@ use crate::batch::read::{ReadView, check_length};
 use crate::cost::Backend;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Origin, Result};
-use crate::exec::gpu::Parts;
+use crate::exec::gpu::DownloadChunks;
 use crate::exec::{HostBuffer, memory};
 use crate::ops::{Type, check_size};
 use crate::residents::{Handle, Keep, Storage, commit};
@@ -159,7 +159,7 @@ impl<T: Element> Resident<T> {
     }
 
     /// The data in a vector of its own, in row-major order. Costs as
-    /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read); a large resident comes from the device in parts, each
+    /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read); a large resident comes from the device in chunks, each
     /// on its way while the one before is copied.
     ///
     /// # Errors
@@ -172,18 +172,18 @@ impl<T: Element> Resident<T> {
     }
 
     async fn read_once(&self) -> Result<Vec<T>> {
-        let Some(mut parts) = self.parts()? else {
-            return Ok(self.handle.fetched().await?.into_vec().await);
+        let Some(mut chunks) = self.chunks()? else {
+            return Ok(self.handle.fetch().await?.into_vec().await);
         };
         let mut values = memory::try_zeroed(self.shape().elements())?;
-        while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
-            values = part.copied_into(values, start).await;
+        while let Some((start, chunk)) = self.device().fetch_next(&mut chunks).await? {
+            values = chunk.copied_into(values, start).await;
         }
         Ok(values)
     }
 
     /// Copies the data to `out`, in row-major order. Costs as
-    /// [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes in parts, as in
+    /// [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes in chunks, as in
     /// [`read`](Self::read).
     ///
     /// ```
@@ -207,22 +207,22 @@ impl<T: Element> Resident<T> {
     }
 
     async fn read_once_into(&self, out: &mut [T]) -> Result<()> {
-        let Some(mut parts) = self.parts()? else {
-            self.handle.fetched().await?.copy_yielding(out).await;
+        let Some(mut chunks) = self.chunks()? else {
+            self.handle.fetch().await?.copy_yielding(out).await;
             return Ok(());
         };
-        while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
-            part.copy_out(0, &mut out[start..start + part.len()]);
+        while let Some((start, chunk)) = self.device().fetch_next(&mut chunks).await? {
+            chunk.copy_out(0, &mut out[start..start + chunk.len()]);
             yield_now().await;
         }
         Ok(())
     }
 
-    fn parts(&self) -> Result<Option<Parts>> {
-        let storage = self.handle.filled()?;
+    fn chunks(&self) -> Result<Option<DownloadChunks>> {
+        let storage = self.handle.filled_storage()?;
         Ok(match (storage.host(), storage.gpu(), self.device().opened()) {
             (None, Some(buffer), Some(gpu)) => {
-                Some(gpu.read_parts(buffer, STRIDE / size_of::<T>()))
+                Some(gpu.read_chunks(buffer, STRIDE / size_of::<T>()))
             }
             _ => None,
         })
@@ -234,7 +234,7 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_view(&self) -> BoxFuture<'_, Result<ReadView<T>>> {
-        Box::pin(async { repeated!(self.device(), self.handle.fetched()).map(ReadView::of) })
+        Box::pin(async { repeated!(self.device(), self.handle.fetch()).map(ReadView::of) })
     }
 }
 
@@ -254,9 +254,9 @@ impl Handle {
     }
 
     /// The data, brought to the host if need be.
-    fn fetched(&self) -> BoxFuture<'_, Result<HostOrGpuResult>> {
+    fn fetch(&self) -> BoxFuture<'_, Result<HostOrGpuResult>> {
         Box::pin(async {
-            let storage = self.filled()?;
+            let storage = self.filled_storage()?;
             if let Some(buffer) = storage.host() {
                 return Ok(HostOrGpuResult::Host(Arc::clone(buffer)));
             }

@@ -11,7 +11,7 @@ use crate::codegen::kernel::template::{holes, indent, shader};
 use crate::codegen::kernel::{KernelBuilder, KernelFunction};
 use crate::codegen::reduce::loops::COLUMN_THREADS;
 use crate::expr::wgsl::type_name;
-use crate::plan::{Met, ThreadWindows, WindowLanes};
+use crate::plan::{ThreadWindows, WindowElement, WindowLanes};
 
 /// A reduction over windows with the windows of one thread.
 pub(super) struct WindowKernel<'r> {
@@ -73,10 +73,11 @@ impl WindowKernel<'_> {
             let stride = kernel.param(stride);
             text += &format!("let step{operand}_{axis} = {stride};\n");
         }
-        for (number, met) in self.windows.covered[map].values().copied().enumerate() {
+        for (number, element) in self.windows.covered[map].values().copied().enumerate() {
             let mut at = format!("base{operand}");
-            let place = self.windows.place(met).into_iter().zip(&strides).enumerate();
-            for (axis, (coordinate, stride)) in place {
+            let coordinates =
+                self.windows.coordinates(element).into_iter().zip(&strides).enumerate();
+            for (axis, (coordinate, stride)) in coordinates {
                 match (coordinate, stride) {
                     (0, _) | (_, 0) => {}
                     (_, 1) => at += &format!(" + {coordinate}u"),
@@ -91,16 +92,17 @@ impl WindowKernel<'_> {
     /// Statements that combine the elements of all windows.
     fn walk(&self, prologue: &KernelFunction) -> String {
         let main = &self.reduction.axes.main;
-        let number = |covered: &BTreeMap<i64, Met>| covered.keys().copied().zip(0..).collect();
+        let number =
+            |covered: &BTreeMap<i64, WindowElement>| covered.keys().copied().zip(0..).collect();
         let numbers: Vec<BTreeMap<i64, usize>> = self.windows.covered.iter().map(number).collect();
         let mut text = String::new();
         for lane in 0..self.windows.lanes.count {
             text += &format!("var state{lane} = identity();\n");
         }
-        for met @ Met { element, lane } in self.windows.all() {
+        for found @ WindowElement { element, lane } in self.windows.all() {
             let value = prologue.call("", |operand| {
                 let map = main.iter().position(|&o| o == operand).unwrap_or_default();
-                format!("x{operand}_{}", numbers[map][&self.windows.offset(map, met)])
+                format!("x{operand}_{}", numbers[map][&self.windows.offset(map, found)])
             });
             text += &format!("state{lane} = accept(state{lane}, {value}, {element}u);\n");
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::prepared::Prepared;
+use super::prepared::PreparedGraph;
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
 use crate::cost::{Placement, Residence, Route};
@@ -25,7 +25,7 @@ pub(in crate::device) struct PlanKey {
 }
 
 pub(in crate::device) struct PlanCache {
-    plans: Mutex<Lru<PlanKey, Arc<Prepared>>>,
+    plans: Mutex<Lru<PlanKey, Arc<PreparedGraph>>>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -41,14 +41,14 @@ impl Default for PlanCache {
 }
 
 impl PlanCache {
-    pub fn find(&self, key: &PlanKey) -> Option<Arc<Prepared>> {
+    pub fn find(&self, key: &PlanKey) -> Option<Arc<PreparedGraph>> {
         let found = self.plans.lock().get(key).cloned();
         let count = if found.is_some() { &self.hits } else { &self.misses };
         count.fetch_add(1, Ordering::Relaxed);
         found
     }
 
-    pub fn insert(&self, key: PlanKey, prepared: Arc<Prepared>) {
+    pub fn insert(&self, key: PlanKey, prepared: Arc<PreparedGraph>) {
         let _forgotten = self.plans.lock().insert(key, prepared);
     }
 
@@ -56,10 +56,10 @@ impl PlanCache {
         let _gone = self.plans.lock().extract(|_| true);
     }
 
-    /// Forgets the plans of `graph` for other routes than the `kept` one, unless a placement names the side.
-    pub fn forget_routes(&self, graph: Fingerprint, kept: Option<Route>) {
+    /// Forgets the plans of `graph` for other routes than the `decided` one, unless a placement names the side.
+    pub fn forget_routes(&self, graph: Fingerprint, decided: Option<Route>) {
         let goes = |key: &PlanKey| {
-            key.graph == graph && key.placement == Placement::Auto && key.route != kept
+            key.graph == graph && key.placement == Placement::Auto && key.route != decided
         };
         let _gone = self.plans.lock().extract(goes);
     }

@@ -2,36 +2,29 @@
 
 use std::sync::{Arc, OnceLock};
 
-use smallvec::SmallVec;
-
 use super::profile_store::Targets;
 use crate::base::single_flight::SingleFlight;
 use crate::base::sync::RwLock;
-use crate::cost::{Backend, Prediction, Route};
+use crate::cost::{Backend, Route};
 use crate::exec::cpu::CpuProgram;
 use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
-use crate::plan::{Placed, Plan, Planned, Routes};
+use crate::plan::{Pieces, PlacedGraph, Plan};
 
 /// The plan of a graph and its kernels, shared by all batches and programs of the same structure.
-pub(crate) struct Prepared {
-    pub pieces: Planned<PreparedPlan>,
+pub(crate) struct PreparedGraph {
+    /// The plan, the predicted times of the sides, and the routes that may be tried.
+    pub placed: Arc<PlacedGraph>,
+    /// The plans of `placed`, each with its kernels.
+    pub pieces: Pieces<PreparedPlan>,
     /// The downloaded nodes, in the order of the plan's downloads.
     pub outputs: Vec<NodeId>,
-    /// True if another side could have run the graph.
-    pub was_chosen: bool,
     /// Bytes that a run holds until its end: slots, kept results, and on a GPU the staging memory of the host.
     pub bytes: u64,
     /// Device memory that a run holds at once.
     pub peak_bytes: u64,
-    pub seconds: f64,
     /// True if the side was not predicted only because the data of a resident is on the GPU alone.
     pub is_bound_by_data: bool,
-    /// The prediction of each side for the whole graph, as [`Placed`] has it, and a side that has no room for it.
-    sides: SmallVec<[(Backend, Prediction); 2]>,
-    too_small: Option<Backend>,
-    /// The route of the plan, and others that may be tried.
-    pub routes: Routes,
     /// The route that was asked for, if it was not left to prediction.
     pub asked: Option<Route>,
     /// The revision of the [`Targets`] that it was made for.
@@ -48,43 +41,23 @@ pub(crate) struct PreparedPlan {
     pub(in crate::device) compiling: SingleFlight<GpuId>,
 }
 
-impl Prepared {
+impl PreparedGraph {
     pub(in crate::device) fn new(
         graph: &Graph,
-        placed: Placed,
+        placed: PlacedGraph,
         asked: Option<Route>,
         is_bound_by_data: bool,
         targets: &Targets,
     ) -> Self {
-        let (was_chosen, seconds) = (placed.was_chosen(), placed.seconds());
-        let Placed { planned, sides, too_small, routes } = placed;
-        let pieces = planned.map(PreparedPlan::new);
-        let total = |of: fn(&Plan) -> u64| {
-            pieces.iter().map(|piece| of(&piece.plan)).fold(0, u64::saturating_add)
-        };
         Self {
-            bytes: total(|plan| plan.held_bytes),
-            peak_bytes: total(|plan| plan.peak_bytes),
-            pieces,
+            pieces: placed.pieces.clone().map(PreparedPlan::new),
             outputs: graph.outputs(),
-            was_chosen,
-            seconds,
+            bytes: placed.held_bytes(),
+            peak_bytes: placed.peak_bytes(),
             is_bound_by_data,
-            sides,
-            too_small,
-            routes,
+            placed: Arc::new(placed),
             asked,
             revision: targets.revision,
-        }
-    }
-
-    /// A copy of the plan, without its kernels.
-    pub fn placed(&self) -> Placed {
-        Placed {
-            planned: self.pieces.as_ref().map(|piece| Plan::clone(&piece.plan)),
-            sides: self.sides.clone(),
-            too_small: self.too_small,
-            routes: self.routes.clone(),
         }
     }
 
@@ -96,9 +69,9 @@ impl Prepared {
 }
 
 impl PreparedPlan {
-    fn new(plan: Plan) -> Self {
+    fn new(plan: Arc<Plan>) -> Self {
         Self {
-            plan: Arc::new(plan),
+            plan,
             on_cpu: OnceLock::new(),
             on_gpu: RwLock::default(),
             compiling: SingleFlight::default(),
@@ -129,11 +102,11 @@ impl PreparedPlan {
     }
 }
 
-impl std::fmt::Debug for Prepared {
+impl std::fmt::Debug for PreparedGraph {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let each =
             self.pieces.iter().map(|PreparedPlan { plan, .. }| (plan.steps.len(), plan.backend));
         let each = each.map(|(steps, side)| format!("{steps} steps for {side}"));
-        write!(f, "Prepared({})", each.collect::<Vec<_>>().join(", "))
+        write!(f, "PreparedGraph({})", each.collect::<Vec<_>>().join(", "))
     }
 }

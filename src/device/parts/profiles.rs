@@ -70,7 +70,7 @@ impl Profiles {
 
     /// Forgets the plans of `graph` that its decided `trial` rules out. The trial is written to disk in the background.
     pub fn decided(&self, graph: Fingerprint, trial: &Trial) {
-        self.plans.forget_routes(graph, trial.kept());
+        self.plans.forget_routes(graph, trial.decided_route());
         if let Some(file) = self.measured_file() {
             file.save_later(&self.writer, || self.store.profile());
         }

@@ -7,9 +7,8 @@ use smallvec::SmallVec;
 
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
-use crate::cost::{MOST_TRIALS, Route, RunOutcome, Trial, Tried};
+use crate::cost::{MOST_TRIALS, Route, Routes, RunOutcome, Trial, Tried};
 use crate::graph::Fingerprint;
-use crate::plan::Routes;
 
 pub(in crate::device) struct Trials(Mutex<Lru<Fingerprint, Arc<SharedTrial>>>);
 
@@ -17,7 +16,7 @@ pub(in crate::device) struct Trials(Mutex<Lru<Fingerprint, Arc<SharedTrial>>>);
 pub(crate) struct SharedTrial {
     pub graph: Fingerprint,
     trial: Mutex<Trial>,
-    /// The [code](route_code) of the kept route. Like the fields below, a copy of the trial's state that runs read
+    /// The [code](route_code) of the decided route. Like the fields below, a copy of the trial's state that runs read
     /// without the lock.
     usual: AtomicU8,
     is_open: AtomicBool,
@@ -72,7 +71,7 @@ impl SharedTrial {
         self.slow.store(trial.slow(), Ordering::Relaxed);
         self.slow_runs.store(0, Ordering::Relaxed);
         self.is_open.store(trial.is_open(), Ordering::Relaxed);
-        self.usual.store(route_code(trial.kept()), Ordering::Release);
+        self.usual.store(route_code(trial.decided_route()), Ordering::Release);
     }
 
     fn withdraw(&self) {
@@ -85,11 +84,11 @@ impl SharedTrial {
         self.usual.load(Ordering::Acquire) == WITHDRAWN
     }
 
-    /// Begins the part of a run that may take any of `routes`, of which the first is the usual one.
+    /// Begins the part of a run that may take any of `routes`.
     pub fn begin(self: &Arc<Self>, routes: &Routes) -> TrialRun {
         let (route, is_away) = match self.is_open.load(Ordering::Relaxed) {
             true => self.trial.lock().begin(routes),
-            false => (routes[0], false),
+            false => (routes.taken, false),
         };
         TrialRun {
             shared: Arc::clone(self),
@@ -100,7 +99,7 @@ impl SharedTrial {
         }
     }
 
-    /// Notes a run of the kept route. After some slow ones in a row, the routes are tried again.
+    /// Notes a run of the decided route. After some slow ones in a row, the routes are tried again.
     fn note_pace(&self, is_slow: bool) {
         if !is_slow {
             if self.slow_runs.load(Ordering::Relaxed) > 0 {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use crate::base::dtype::{DType, Element};
-use crate::base::process::Section;
+use crate::base::process::ForkGuard;
 use crate::base::sync::{Arc, Mutex};
 use crate::error::DeviceError;
 use crate::exec::janitor::Sweep;
@@ -54,7 +54,7 @@ fn class(capacity: usize) -> usize {
 impl CpuPool {
     /// The result of `work` on the locked state; `None` in a forked child that cannot lock it.
     fn locked<R>(&self, work: impl FnOnce(&mut PoolState) -> R) -> Option<R> {
-        let _section = Section::begin()?;
+        let _guard = ForkGuard::begin()?;
         Some(work(&mut self.0.lock()))
     }
 

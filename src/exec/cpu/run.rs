@@ -14,7 +14,7 @@ use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
 use crate::ops::CpuFunction;
-use crate::plan::{Failed, Form, Step};
+use crate::plan::{FailedElement, Form, Step};
 
 #[derive(Debug)]
 pub(crate) struct CpuRun {
@@ -23,7 +23,7 @@ pub(crate) struct CpuRun {
     /// Kept values in the order of `Plan::keeps`.
     pub keeps: SmallVec<[Arc<HostBuffer>; 1]>,
     /// The first failure of an operation on its data, if there was one.
-    pub failed: Option<Failed>,
+    pub failed: Option<FailedElement>,
     /// Number of steps that ran.
     pub dispatches: usize,
     /// Number of buffers that came from the pool.
@@ -50,7 +50,7 @@ pub(super) fn run(
     let mut dispatches = 0;
     for (at, (step, tapes)) in program.steps().enumerate() {
         let is_empty = step.is_empty();
-        let _timing = (!is_empty).then(|| timeline.part(TimedWork::Step(at)));
+        let _timing = (!is_empty).then(|| timeline.begin_span(TimedWork::Step(at)));
         let done = if wanted() {
             run_step(step, tapes, &mut values, data.functions, &failures)
         } else {

@@ -19,7 +19,7 @@ use crate::error::{DeviceError, MistakeKind, Result};
 use crate::exec::memory::MemoryCounts;
 use crate::exec::{HostBuffer, SliceWrite};
 use crate::ops::{CustomKernel, Type};
-use crate::plan::Failed;
+use crate::plan::FailedElement;
 
 /// A type without values. It is private, so that other rooms are compiled as if the types here had values.
 #[derive(Clone, Copy, PartialEq)]
@@ -62,7 +62,7 @@ absent! {
         fn room_like(&DeviceBuffer) -> Result<DeviceBuffer, DeviceError>;
         fn write_slices(&[&SliceWrite<DeviceBuffer>]) -> Result<u32, DeviceError>;
         fn read_resident(&Arc<DeviceBuffer>) -> Ready<Result<Download, DeviceError>>;
-        fn read_parts(&Arc<DeviceBuffer>, usize) -> Parts;
+        fn read_chunks(&Arc<DeviceBuffer>, usize) -> DownloadChunks;
     }
     /// The identity of a GPU.
     GpuId {}
@@ -80,8 +80,8 @@ absent! {
         fn to_vec<T: Element>() -> Vec<T>;
         fn copied_into<T: Element>(Vec<T>, usize) -> Ready<Vec<T>>;
     }
-    /// A value that comes from a GPU in parts.
-    Parts {
+    /// A value that comes from a GPU in chunks.
+    DownloadChunks {
         fn next() -> Ready<Result<Option<(usize, Download)>, DeviceError>>;
     }
 }
@@ -107,7 +107,7 @@ pub(crate) struct Kernels {
 /// A finished run.
 pub(crate) struct GpuRun {
     pub kept: Vec<Arc<DeviceBuffer>>,
-    pub failed: Option<Failed>,
+    pub failed: Option<FailedElement>,
     pub counts: GpuCounts,
     never: Never,
 }

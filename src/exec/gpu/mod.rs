@@ -34,7 +34,7 @@ pub(crate) use driver::{AdapterChoice, Driver, GpuInfo, close, in_last_poll, in_
 pub(crate) use memory::DeviceBuffer;
 pub(crate) use submit::job::{GpuJob, HostData};
 pub(crate) use submit::readback::{Download, GpuRun};
-pub(crate) use submit::resident::Parts;
+pub(crate) use submit::resident::DownloadChunks;
 
 use self::compile::has_room_for_params;
 use self::submit::engine::Engine;

@@ -131,7 +131,7 @@ fn disorder(count: usize) -> Picture {
             elsewhere: Some(2e-6),
             measured: None,
             reason: "no slower here".to_owned(),
-            apart: at
+            not_fused_with: at
                 .checked_sub(1)
                 .map(|made| (made, "no reason".to_owned()))
                 .into_iter()

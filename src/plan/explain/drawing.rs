@@ -1,19 +1,19 @@
 //! An explanation as a picture: the recorded graph, kernels, memory and transfers as plain data.
 
 use super::Explanation;
-use super::apart::Handovers;
+use super::not_fused::Unfused;
 use super::operations::operations;
-use super::reasons::{parts, transfers};
+use super::reasons::{parts_with_reasons, transfers};
 use crate::cost::{Backend, Limits};
 use crate::ops::Type;
 use crate::picture::{Kernel, Memory, Part, Picture, Stored, Transfer};
 use crate::plan::forms::Measure;
-use crate::plan::placement::chooser::Chooser;
+use crate::plan::order::memory::lives;
+use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::{PartOf, SideTargets};
-use crate::plan::schedule::memory::lives;
 use crate::plan::step::Step;
 use crate::plan::value::{Home, ValueId};
-use crate::plan::{Plan, Planned};
+use crate::plan::{Pieces, Plan};
 
 impl Explanation {
     /// The recorded graph and how it was fused, the kernels with their sides and predicted times, the buffers over
@@ -54,9 +54,9 @@ impl Explanation {
     /// The explanation as plain data to draw.
     pub(crate) fn picture(&self) -> Picture {
         let Self { placed, graph, names, .. } = self;
-        let split = match &placed.planned {
-            Planned::Whole(_) => None,
-            Planned::Split(split) => Some(split),
+        let split = match &placed.pieces {
+            Pieces::Whole(_) => None,
+            Pieces::Split(split) => Some(split),
         };
         let mut picture = Picture {
             title: match split {
@@ -68,7 +68,7 @@ impl Explanation {
             ..Picture::default()
         };
         let reasons = self.reasons();
-        for (at, plan) in placed.planned.iter().enumerate() {
+        for (at, plan) in placed.pieces.iter().enumerate() {
             let part = split.map(|split| PartOf { split, at });
             let title = match split {
                 None => format!("On the {}", plan.backend),
@@ -98,21 +98,22 @@ impl Explanation {
         let (Some(cpu), Some(gpu)) = (self.target(Backend::Cpu), self.target(Backend::Gpu)) else {
             return vec!["the device has no other side".to_owned(); self.kernels.len()];
         };
-        let chooser = self.chooser.unwrap_or(Chooser::Times);
-        let parts = parts(&self.placed, SideTargets { cpu, gpu }, &self.residents, chooser);
+        let chosen_by = self.chosen_by.unwrap_or(ChosenBy::Times);
+        let parts =
+            parts_with_reasons(&self.placed, SideTargets { cpu, gpu }, &self.residents, chosen_by);
         parts.iter().flat_map(|part| &part.reasons).map(ToString::to_string).collect()
     }
 
     fn add_part(&self, picture: &mut Picture, title: String, plan: &Plan, reasons: &[String]) {
         let limits = self.target(plan.backend).map_or_else(Limits::cpu, |of| of.limits.clone());
         let first = picture.kernels.len();
-        let handovers = Handovers::new(plan);
+        let unfused = Unfused::new(plan);
         let has_other = self.targets.len() > 1;
         for (at, step) in plan.steps.iter().enumerate() {
-            let apart = handovers.apart(at).into_iter();
+            let not_fused_with = unfused.not_fused_with(at).into_iter();
             picture.kernels.push(Kernel {
                 reason: reasons[first + at].clone(),
-                apart: apart.map(|(made, why)| (first + made, why)).collect(),
+                not_fused_with: not_fused_with.map(|(made, why)| (first + made, why)).collect(),
                 ..kernel(step, plan.backend, has_other)
             });
         }
@@ -165,6 +166,6 @@ fn kernel(step: &Step, side: Backend, has_other: bool) -> Kernel {
         elsewhere: has_other.then(|| on(side.other())),
         measured: None,
         reason: String::new(),
-        apart: Vec::new(),
+        not_fused_with: Vec::new(),
     }
 }

@@ -1,7 +1,8 @@
-//! A plan as text that a person understands.
+//! [`Explanation`]: a plan as text that a person understands, with its predicted times and the reasons for its sides.
+//! The files beside this one have its page and tables of kernels, the reasons, and its picture.
 
-mod apart;
 mod drawing;
+mod not_fused;
 mod operations;
 mod page;
 #[cfg(test)]
@@ -18,11 +19,11 @@ use smallvec::SmallVec;
 
 use self::page::Printer;
 use self::side_table::table;
-use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
+use super::{Home, Pieces, PlacedGraph, Plan, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::graph::{Graph, NodeId};
-use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::SideTargets;
 
 /// The kernels that will run, their sides and the reasons. Prints as text, which is written only then;
@@ -46,32 +47,32 @@ use crate::plan::placement::split::SideTargets;
 pub struct Explanation {
     kernels: Vec<String>,
     sides: Vec<Backend>,
-    placed: Arc<Placed>,
+    placed: Arc<PlacedGraph>,
     graph: Arc<Graph>,
     /// The names that the user gave to values.
     names: HashMap<NodeId, Arc<str>>,
     /// One for each side, at least one.
     targets: SmallVec<[Target; 2]>,
-    /// The chooser of the side; none if there is no choice.
-    chooser: Option<Chooser>,
-    /// The place of each resident's data.
+    /// The reason for the side; none if there is no choice.
+    chosen_by: Option<ChosenBy>,
+    /// The side or sides of each resident's data.
     residents: SmallVec<[Residence; 8]>,
 }
 
 impl Explanation {
-    /// Explains the `graph` that was `placed` for `targets`, of which there is one for each side, at least one, by
-    /// `chooser` where there is a choice. `names` are those that the user gave to values; `residents` says where the
-    /// data of each lies.
+    /// Explains the `graph` that was `placed` for `targets`, of which there is one for each side, at least one.
+    /// `chosen_by` is the reason where there is a choice. `names` are those that the user gave to values; `residents`
+    /// says where the data of each lies.
     pub(crate) fn new<'a>(
-        placed: Placed,
+        placed: Arc<PlacedGraph>,
         graph: &Arc<Graph>,
         names: HashMap<NodeId, Arc<str>>,
         targets: impl IntoIterator<Item = &'a Target>,
-        chooser: Option<Chooser>,
+        chosen_by: Option<ChosenBy>,
         residents: &[Residence],
     ) -> Self {
         let steps = placed
-            .planned
+            .pieces
             .iter()
             .flat_map(|plan| plan.steps.iter().map(|step| (step.label(), plan.backend)));
         let (kernels, sides) = steps.unzip();
@@ -80,9 +81,9 @@ impl Explanation {
             sides,
             graph: Arc::clone(graph),
             names,
-            placed: Arc::new(placed),
+            placed,
             targets: targets.into_iter().cloned().collect(),
-            chooser,
+            chosen_by,
             residents: residents.into(),
         }
     }
@@ -93,28 +94,28 @@ impl Explanation {
 
     /// The plan in a line, and the reason for its sides.
     fn heading(&self) -> Vec<String> {
-        let first = match &self.placed.planned {
-            Planned::Whole(plan) => head(plan),
-            Planned::Split(split) => {
+        let first = match &self.placed.pieces {
+            Pieces::Whole(plan) => head(plan),
+            Pieces::Split(split) => {
                 format!("plan for both sides, predicted {}", seconds(split.seconds))
             }
         };
         let held = bytes(self.placed.held_bytes());
         let budget = format!("a memory budget counts {held} for a run");
-        vec![first, placed_by(&self.placed, self.chooser, &self.targets), budget]
+        vec![first, placed_by(&self.placed, self.chosen_by, &self.targets), budget]
     }
 
     fn text(&self) -> String {
-        let Self { placed, chooser, residents, .. } = self;
+        let Self { placed, chosen_by, residents, .. } = self;
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
             Printer::new(plan, &limits).page(text);
         };
         let mut text = self.heading().join("\n  ") + "\n";
-        match &placed.planned {
-            Planned::Whole(plan) => page(plan, &mut text),
-            Planned::Split(split) => {
+        match &placed.pieces {
+            Pieces::Whole(plan) => page(plan, &mut text),
+            Pieces::Split(split) => {
                 for part in &split.parts {
                     let _ = writeln!(text, "{}: {}", part.phase, head(&part.plan));
                     supplies(&mut text, split, part);
@@ -123,14 +124,10 @@ impl Explanation {
             }
         }
         if let (Some(cpu), Some(gpu)) = (self.target(Backend::Cpu), self.target(Backend::Gpu)) {
-            let chooser = chooser.unwrap_or(Chooser::Times);
-            table(&mut text, placed, SideTargets { cpu, gpu }, residents, chooser);
+            let chosen_by = chosen_by.unwrap_or(ChosenBy::Times);
+            table(&mut text, placed, SideTargets { cpu, gpu }, residents, chosen_by);
         }
         text
-    }
-
-    fn total(&self, of: impl Fn(&Plan) -> u64) -> u64 {
-        self.placed.planned.iter().map(of).sum()
     }
 
     /// The side of the plan: the GPU if any of it runs there.
@@ -155,13 +152,13 @@ impl Explanation {
     /// The number of dispatches of the GPU (a split reduction takes two); one for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
-        self.total(Plan::dispatches)
+        self.placed.pieces.iter().map(|plan| plan.dispatches()).sum()
     }
 
     /// Bytes of memory that a run holds at once: intermediates, results and residents.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
-        self.total(|plan| plan.peak_bytes)
+        self.placed.peak_bytes()
     }
 
     /// Bytes that a [memory budget](crate::DeviceBuilder::memory_budget) counts for a run: buffers of the run, kept
@@ -218,16 +215,16 @@ fn head(plan: &Plan) -> String {
 }
 
 /// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
-fn placed_by(placed: &Placed, chooser: Option<Chooser>, targets: &[Target]) -> String {
+fn placed_by(placed: &PlacedGraph, chosen_by: Option<ChosenBy>, targets: &[Target]) -> String {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
-    if let Planned::Split(split) = &placed.planned {
+    if let Pieces::Split(split) = &placed.pieces {
         times.insert(0, format!("both {}", seconds(split.seconds)));
     }
     if let Some(side) = placed.too_small {
         times.push(format!("no room on the {side}"));
     }
-    let by = chooser.map_or(String::new(), |chooser| format!("placed by {chooser}: "));
+    let by = chosen_by.map_or(String::new(), |chosen_by| format!("placed by {chosen_by}: "));
     let measured = targets.iter().all(|target| target.profile.measured);
     let figures = if measured { "" } else { " (by typical figures, none were measured)" };
     format!("{by}{}{figures}", times.join("; "))

@@ -9,14 +9,14 @@ use smallvec::SmallVec;
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use crate::picture::{Fate, Operation};
-use crate::plan::Placed;
+use crate::plan::PlacedGraph;
 
 /// The operations of `graph`, which was planned as `placed`, in the order recorded. `names` has the names that the user
 /// gave.
 pub(super) fn operations(
     graph: &Graph,
     names: &HashMap<NodeId, Arc<str>>,
-    placed: &Placed,
+    placed: &PlacedGraph,
 ) -> Vec<Operation> {
     let computed_by = computed_by(placed);
     let live = graph.live();
@@ -51,9 +51,9 @@ pub(super) fn operations(
 }
 
 /// The kernels that compute each node, by position among those of all parts.
-fn computed_by(placed: &Placed) -> SecondaryMap<NodeId, SmallVec<[usize; 2]>> {
+fn computed_by(placed: &PlacedGraph) -> SecondaryMap<NodeId, SmallVec<[usize; 2]>> {
     let mut computed_by: SecondaryMap<NodeId, SmallVec<[usize; 2]>> = SecondaryMap::new();
-    let steps = placed.planned.iter().flat_map(|plan| &plan.steps);
+    let steps = placed.pieces.iter().flat_map(|plan| &plan.steps);
     for (kernel, step) in steps.enumerate() {
         for op in &step.ops {
             let Some(entry) = computed_by.entry(op.node) else { continue };

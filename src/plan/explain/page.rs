@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::apart::Handovers;
+use super::not_fused::Unfused;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits};
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
-use crate::plan::schedule::memory::lives;
+use crate::plan::order::memory::lives;
 use crate::plan::step::{Step, total};
 use crate::plan::value::Home;
 use crate::plan::value::ValueId;
@@ -19,7 +19,7 @@ const NAMED: usize = 3;
 pub(super) struct Printer<'a> {
     plan: &'a Plan,
     limits: &'a Limits,
-    handovers: Handovers<'a>,
+    unfused: Unfused<'a>,
     /// The values of each slot, each after the last step that needs it, in the order of these steps.
     tenants: Vec<Vec<(usize, ValueId)>>,
 }
@@ -35,7 +35,7 @@ impl<'a> Printer<'a> {
             }
         }
         tenants.iter_mut().for_each(|of_slot| of_slot.sort_unstable());
-        Self { plan, limits, handovers: Handovers::new(plan), tenants }
+        Self { plan, limits, unfused: Unfused::new(plan), tenants }
     }
 
     /// Prints the page.
@@ -106,7 +106,7 @@ impl<'a> Printer<'a> {
             let _ = write!(page, "; {memory}");
         }
         page.push('\n');
-        for (made, why) in self.handovers.apart(at) {
+        for (made, why) in self.unfused.not_fused_with(at) {
             let _ = writeln!(page, "     not fused with {}: {why}", made + 1);
         }
     }

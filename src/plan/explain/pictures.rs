@@ -8,7 +8,7 @@ use crate::cost::{Curve, Placement};
 use crate::device::Device;
 use crate::picture::tests::Page;
 use crate::picture::{Fate, Memory, Picture};
-use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::tests::{divided, targets};
 use crate::plan::{Target, place};
 
@@ -22,12 +22,12 @@ fn picture_on(targets: &[Target], placement: Placement, batch: &GpuCommandBatch)
     let recorded = batch.recorded();
     let graph = &recorded.graph;
     let placed = place(graph, targets, &placement, None, &[], None).expect("a plan");
-    let chooser = match placement {
-        Placement::Auto => Chooser::Times,
-        placement => Chooser::Asked(placement),
+    let chosen_by = match placement {
+        Placement::Auto => ChosenBy::Times,
+        placement => ChosenBy::Asked(placement),
     };
     let names = recorded.names.by_node();
-    Explanation::new(placed, graph, names, targets, Some(chooser), &[]).picture()
+    Explanation::new(placed.into(), graph, names, targets, Some(chosen_by), &[]).picture()
 }
 
 fn on_host(record: impl FnOnce(&GpuCommandBatch)) -> Picture {

@@ -4,20 +4,20 @@ use std::fmt;
 
 use crate::base::units::seconds;
 use crate::cost::{Backend, Residence};
-use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::{PartOf, SideTargets, Steps};
 use crate::plan::step::Step;
 use crate::plan::step::total;
 use crate::plan::value::Home;
 use crate::plan::value::ValueId;
-use crate::plan::{Phase, Placed, Plan, Planned, SplitPart, Target};
+use crate::plan::{Phase, Pieces, PlacedGraph, Plan, SplitPart, Target};
 
 /// The reason for the side of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Reason {
     Faster,
     /// The side was not chosen by predicted times.
-    Chosen(Chooser),
+    Chosen(ChosenBy),
     NoRoom(Backend),
     /// It would take less time on the other side, but handing over takes so many seconds more.
     Transfers(f64),
@@ -32,8 +32,8 @@ pub(super) enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Faster => f.write_str(&Chooser::Times.reason()),
-            Self::Chosen(chooser) => f.write_str(&chooser.reason()),
+            Self::Faster => f.write_str(&ChosenBy::Times.reason()),
+            Self::Chosen(chosen_by) => f.write_str(&chosen_by.reason()),
             Self::NoRoom(side) => write!(f, "no room on the {side}"),
             Self::Transfers(time) => write!(f, "transfers would add {}", seconds(*time)),
             Self::SecondTrip => f.write_str("else a second trip"),
@@ -52,16 +52,16 @@ pub(super) struct PartReasons<'a> {
 }
 
 /// The parts of `placed` with the reasons for the sides of their steps.
-pub(super) fn parts<'a>(
-    placed: &'a Placed,
+pub(super) fn parts_with_reasons<'a>(
+    placed: &'a PlacedGraph,
     sides: SideTargets<'a>,
     residents: &'a [Residence],
-    chooser: Chooser,
+    chosen_by: ChosenBy,
 ) -> Vec<PartReasons<'a>> {
-    let given = match (placed.too_small, chooser) {
+    let given = match (placed.too_small, chosen_by) {
         (Some(side), _) => Some(Reason::NoRoom(side)),
-        (None, Chooser::Times) => None,
-        (None, chooser) => Some(Reason::Chosen(chooser)),
+        (None, ChosenBy::Times) => None,
+        (None, chosen_by) => Some(Reason::Chosen(chosen_by)),
     };
     let near_tie = near_tie(placed);
     let with_reasons = |whole: &'a Plan, part: Option<PartOf<'a>>| {
@@ -73,9 +73,9 @@ pub(super) fn parts<'a>(
         let phase = part.map(|of| of.split.parts[of.at].phase);
         PartReasons { steps, phase, reasons }
     };
-    match &placed.planned {
-        Planned::Whole(whole) => vec![with_reasons(whole, None)],
-        Planned::Split(split) => {
+    match &placed.pieces {
+        Pieces::Whole(whole) => vec![with_reasons(whole, None)],
+        Pieces::Split(split) => {
             let parts = split.parts.iter().enumerate();
             let with_reasons = |(at, part): (usize, &'a SplitPart)| {
                 with_reasons(&part.plan, Some(PartOf { split, at }))
@@ -86,10 +86,10 @@ pub(super) fn parts<'a>(
 }
 
 /// The seconds that the GPU would save, where the host was chosen all the same.
-fn near_tie(placed: &Placed) -> Option<f64> {
+fn near_tie(placed: &PlacedGraph) -> Option<f64> {
     match &placed.sides[..] {
         [(Backend::Cpu, cpu), (Backend::Gpu, gpu)]
-            if matches!(placed.planned, Planned::Whole(_)) && gpu.total() < cpu.total() =>
+            if matches!(placed.pieces, Pieces::Whole(_)) && gpu.total() < cpu.total() =>
         {
             Some(cpu.total() - gpu.total())
         }
@@ -124,7 +124,7 @@ fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
 }
 
 /// Values that go from one side to the other together.
-pub(super) struct Moved {
+pub(super) struct Transfer {
     /// `upload`, `download`, or from which side to which.
     pub name: &'static str,
     pub values: Vec<ValueId>,
@@ -134,7 +134,7 @@ pub(super) struct Moved {
 }
 
 /// The transfers of a plan for the GPU, which may be a `part` of a split; none for one of the host.
-pub(super) fn transfers(plan: &Plan, part: Option<PartOf<'_>>, gpu: &Target) -> Vec<Moved> {
+pub(super) fn transfers(plan: &Plan, part: Option<PartOf<'_>>, gpu: &Target) -> Vec<Transfer> {
     if plan.backend != Backend::Gpu {
         return Vec::new();
     }
@@ -163,7 +163,7 @@ pub(super) fn transfers(plan: &Plan, part: Option<PartOf<'_>>, gpu: &Target) -> 
         let bytes = total(values.iter().map(size));
         // Values that go together share the time by size.
         let share = if together == 0 { 0.0 } else { bytes as f64 / together as f64 };
-        Moved { name, values, bytes, seconds: time * share }
+        Transfer { name, values, bytes, seconds: time * share }
     };
     all.into_iter().filter(|(_, values, _)| !values.is_empty()).map(moved).collect()
 }

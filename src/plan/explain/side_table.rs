@@ -3,23 +3,23 @@
 
 use std::fmt::Write as _;
 
-use super::reasons::{PartReasons, parts, transfers};
+use super::reasons::{PartReasons, parts_with_reasons, transfers};
 use crate::base::units::{bytes, seconds};
 use crate::cost::Residence;
-use crate::plan::placement::chooser::Chooser;
+use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::SideTargets;
-use crate::plan::{Phase, Placed};
+use crate::plan::{Phase, PlacedGraph};
 
 /// Prints the time of each step on both sides, the reason for its side, and each transfer.
 pub(super) fn table(
     page: &mut String,
-    placed: &Placed,
+    placed: &PlacedGraph,
     sides: SideTargets<'_>,
     residents: &[Residence],
-    chooser: Chooser,
+    chosen_by: ChosenBy,
 ) {
     let _ = writeln!(page, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
-    let parts = parts(placed, sides, residents, chooser);
+    let parts = parts_with_reasons(placed, sides, residents, chosen_by);
     for PartReasons { steps, phase, reasons } in &parts {
         let side =
             phase.map_or_else(|| steps.whole.backend.to_string(), |at| column(at).to_owned());
@@ -81,12 +81,12 @@ mod tests {
         let recorded = batch.recorded();
         let graph = &recorded.graph;
         let placed = place(graph, targets, &placement, None, &[], room).expect("a plan");
-        let chooser = match placement {
-            Placement::Auto => Chooser::Times,
-            placement => Chooser::Asked(placement),
+        let chosen_by = match placement {
+            Placement::Auto => ChosenBy::Times,
+            placement => ChosenBy::Asked(placement),
         };
         let names = recorded.names.by_node();
-        Explanation::new(placed, graph, names, targets, Some(chooser), &[]).to_string()
+        Explanation::new(placed.into(), graph, names, targets, Some(chosen_by), &[]).to_string()
     }
 
     /// The line of the table that begins with `name`, without repeated spaces.

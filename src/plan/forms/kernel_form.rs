@@ -8,6 +8,9 @@ use crate::ops::CustomKernel;
 use crate::plan::step_parts::{OperandSource, Space, StepContext, StepOperand};
 use crate::plan::target::Target;
 
+/// Threads of a workgroup that share the work of a row: the most that WebGPU promises.
+pub(super) const WORKGROUP_THREADS: usize = 256;
+
 /// Everything that the plan must know of a kernel form.
 pub(crate) trait KernelForm {
     /// The form's name in `explain` and in profiles; it says which kernel the schedule takes.

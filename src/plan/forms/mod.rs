@@ -30,9 +30,6 @@ pub(crate) use self::scan::ScanForm;
 pub(crate) use self::sort::{SortForm, SortSchedule};
 pub(crate) use self::tally::Tally;
 
-/// Threads of a workgroup that share the work of a row: the most that WebGPU promises.
-const WORKGROUP_THREADS: usize = 256;
-
 macro_rules! forms {
     ($($name:ident($form:ty)),* $(,)?) => {
         /// The kernel form of a step.

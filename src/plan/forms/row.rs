@@ -1,8 +1,7 @@
 //! The form of row normalisations.
 
-use super::WORKGROUP_THREADS;
 use super::axes::Dims;
-use super::kernel_form::{KernelForm, join, partial};
+use super::kernel_form::{KernelForm, WORKGROUP_THREADS, join, partial};
 use super::tally::{Tally, count};
 use crate::base::shape::points;
 use crate::expr::Ref;

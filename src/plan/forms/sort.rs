@@ -1,8 +1,7 @@
 //! The form of sorts.
 
-use super::WORKGROUP_THREADS;
 use super::axes::Dims;
-use super::kernel_form::{KernelForm, Measure, join};
+use super::kernel_form::{KernelForm, Measure, WORKGROUP_THREADS, join};
 use super::tally::{Tally, count};
 use crate::base::dtype::DType;
 use crate::base::shape::points;

@@ -1,9 +1,10 @@
 //! Operations that can fail on the data: each is a *site*, numbered in the order recorded. A kernel tells the run's
 //! failures the site and the element.
 //!
-//! Every element of such an operation is computed once an output depends on it, wherever it is fused, and none that is
-//! not an element. So it is fused only into kernels that map, and only where the way from it to there reaches all of
-//! its elements and nothing else: other kernels evaluate more points than count, or fewer.
+//! If an output depends on such an operation, the run computes all of its elements, wherever it is fused. The run
+//! computes it at no other points. Kernels that do not map evaluate more points than there are elements, or fewer. So
+//! the operation is fused only into kernels that map. The path from it to the kernel's result must reach each element
+//! and nothing else.
 
 use super::ir::{Ir, Ix};
 use super::path::Path;

@@ -1,7 +1,7 @@
 //! The pass *place*: on which side a graph runs.
 
 pub(super) mod assign;
-pub(super) mod chooser;
+pub(super) mod chosen_by;
 pub(super) mod placed;
 pub(super) mod routes;
 pub(super) mod rule;
@@ -9,14 +9,14 @@ pub(super) mod split;
 
 use smallvec::SmallVec;
 
-use self::placed::{Placed, Planned};
-use self::routes::{Routes, TimedRoute, near, weighted};
+use self::placed::{Pieces, PlacedGraph};
+use self::routes::{TimedRoute, near, weighted};
 use self::rule::Rule;
 use self::split::{SideTargets, Split, split};
 use super::pipeline::plan;
 use super::step::total;
 use super::{Plan, Target};
-use crate::cost::{Backend, Placement, Residence, Route};
+use crate::cost::{Backend, Placement, Residence, Route, Routes};
 use crate::error::PlanError;
 use crate::graph::Graph;
 
@@ -31,8 +31,8 @@ pub(crate) fn place<'a>(
     route: Option<Route>,
     residents: &[Residence],
     room: Option<u64>,
-) -> Result<Placed, PlanError> {
-    let asked = Asked { graph, route, residents, room };
+) -> Result<PlacedGraph, PlanError> {
+    let asked = PlacementRequest { graph, route, residents, room };
     let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
     let of = |side| targets.iter().copied().find(|target| target.backend == side);
     let named = |side: Backend| {
@@ -62,17 +62,17 @@ const MOST_STEPS_SPLIT: usize = 128;
 
 /// A graph to be placed.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct PlacementRequest<'a> {
     graph: &'a Graph,
     /// The route to take, if it is not left to prediction.
     route: Option<Route>,
-    /// The location of each resident's data.
+    /// The side or sides of each resident's data.
     residents: &'a [Residence],
     /// Bytes that a run may hold.
     room: Option<u64>,
 }
 
-impl Asked<'_> {
+impl PlacementRequest<'_> {
     /// True if data lies on the GPU alone.
     fn has_data_far(&self) -> bool {
         self.residents.iter().any(|residence| residence.is_far())
@@ -87,12 +87,12 @@ impl Asked<'_> {
         self.room.is_none_or(|room| bytes <= room)
     }
 
-    fn on(&self, target: &Target) -> Result<Placed, PlanError> {
-        Ok(Placed::first_of(vec![plan(self.graph, target)?], [target]))
+    fn on(&self, target: &Target) -> Result<PlacedGraph, PlanError> {
+        Ok(PlacedGraph::first_of(vec![plan(self.graph, target)?], [target]))
     }
 
     /// The plan for the side that a rule takes, unless only the other has room.
-    fn by_rule(&self, rule: Rule, [cpu, gpu]: [&Target; 2]) -> Result<Placed, PlanError> {
+    fn by_rule(&self, rule: Rule, [cpu, gpu]: [&Target; 2]) -> Result<PlacedGraph, PlanError> {
         // The rules look at sizes, which are the same on both sides.
         let on_cpu = plan(self.graph, cpu)?;
         let (planned, taken, other) = match rule.side(&on_cpu, cpu) {
@@ -105,13 +105,17 @@ impl Asked<'_> {
             _ => self.on(other).ok().filter(|placed| self.has_room(placed.held_bytes())),
         };
         match elsewhere {
-            Some(placed) => Ok(Placed { too_small: Some(taken.backend), ..placed }),
-            None => Ok(Placed::first_of(vec![planned?], [taken])),
+            Some(placed) => Ok(PlacedGraph { too_small: Some(taken.backend), ..placed }),
+            None => Ok(PlacedGraph::first_of(vec![planned?], [taken])),
         }
     }
 
     /// The fastest plan by prediction: one side, or both.
-    fn fastest(&self, cpu: Option<&Target>, gpu: Option<&Target>) -> Result<Placed, PlanError> {
+    fn fastest(
+        &self,
+        cpu: Option<&Target>,
+        gpu: Option<&Target>,
+    ) -> Result<PlacedGraph, PlanError> {
         let sides: SmallVec<[&Target; 2]> = cpu.into_iter().chain(gpu).collect();
         let (mut plans, too_small) = self.wholes(&sides)?;
         let split = self.split(&plans, cpu, gpu)?;
@@ -122,9 +126,9 @@ impl Asked<'_> {
         plans[..=asked.unwrap_or(0)].rotate_right(1);
         let is_split = split.is_some() && asked.is_none();
         let routes = self.routes(&plans, split.as_ref(), is_split);
-        let placed = Placed { too_small, routes, ..Placed::first_of(plans, sides) };
+        let placed = PlacedGraph { too_small, routes, ..PlacedGraph::first_of(plans, sides) };
         Ok(match split.filter(|_| is_split) {
-            Some(split) => Placed { planned: Planned::Split(split), ..placed },
+            Some(split) => PlacedGraph { pieces: Pieces::Split(split), ..placed },
             None => placed,
         })
     }
@@ -249,7 +253,7 @@ pub(super) mod tests {
         targets: &[Target],
         placement: Placement,
         room: Option<u64>,
-    ) -> Result<Placed, PlanError> {
+    ) -> Result<PlacedGraph, PlanError> {
         place(&batch.recorded().graph, targets, &placement, None, &[], room)
     }
 
@@ -366,14 +370,14 @@ pub(super) mod tests {
         let targets = divided();
         let placed = |room| placed(&batch, &targets, Placement::Auto, room).unwrap();
         let split = placed(None);
-        assert!(matches!(split.planned, Planned::Split(_)), "{split:?}");
-        assert_eq!(placed(Some(split.held_bytes())).planned, split.planned);
+        assert!(matches!(split.pieces, Pieces::Split(_)), "{split:?}");
+        assert_eq!(placed(Some(split.held_bytes())).pieces, split.pieces);
         let held = |target: &Target| plan(&batch.recorded().graph, target).unwrap().held_bytes;
         let least = targets.iter().map(held).min().unwrap();
         assert!(least < split.held_bytes());
         for room in [split.held_bytes() - 1, least] {
             let whole = placed(Some(room));
-            assert!(matches!(whole.planned, Planned::Whole(_)) && whole.held_bytes() <= room);
+            assert!(matches!(whole.pieces, Pieces::Whole(_)) && whole.held_bytes() <= room);
         }
     }
 }

@@ -1,18 +1,19 @@
 //! The result of the pass *place*.
 
-use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
-use super::routes::Routes;
+use smallvec::SmallVec;
+
 use super::split::Split;
-use crate::cost::{Backend, Prediction};
+use crate::cost::{Backend, Prediction, Route, Routes};
 use crate::plan::execution_plan::Plan;
 use crate::plan::step::total;
 use crate::plan::target::Target;
 
 /// A graph's plan, and the predicted times of the sides for all of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Placed {
-    pub planned: Planned,
+pub(crate) struct PlacedGraph {
+    pub pieces: Pieces,
     /// The prediction of each side for the whole graph, if the side can hold it and there was a choice; the chosen one
     /// comes first.
     pub sides: SmallVec<[(Backend, Prediction); 2]>,
@@ -25,27 +26,19 @@ pub(crate) struct Placed {
 
 /// The plan or plans that run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Planned<P = Plan> {
+pub(crate) enum Pieces<P = Arc<Plan>> {
     /// The whole graph on one side.
     Whole(P),
     /// Some on either.
     Split(Split<P>),
 }
 
-impl<P> Planned<P> {
+impl<P> Pieces<P> {
     /// The same pieces, with what `of` makes of each plan.
-    pub fn map<Q>(self, of: impl Fn(P) -> Q) -> Planned<Q> {
+    pub fn map<Q>(self, of: impl Fn(P) -> Q) -> Pieces<Q> {
         match self {
-            Self::Whole(plan) => Planned::Whole(of(plan)),
-            Self::Split(split) => Planned::Split(split.map(of)),
-        }
-    }
-
-    /// The same pieces, with references to the plans.
-    pub fn as_ref(&self) -> Planned<&P> {
-        match self {
-            Self::Whole(plan) => Planned::Whole(plan),
-            Self::Split(split) => Planned::Split(split.as_ref()),
+            Self::Whole(plan) => Pieces::Whole(of(plan)),
+            Self::Split(split) => Pieces::Split(split.map(of)),
         }
     }
 
@@ -59,7 +52,7 @@ impl<P> Planned<P> {
     }
 }
 
-impl Placed {
+impl PlacedGraph {
     /// The placement on the side of the first of `plans`, of which there is at least one.
     pub(crate) fn first_of<'a>(
         mut plans: Vec<Plan>,
@@ -72,27 +65,32 @@ impl Placed {
         });
         Self {
             sides: predicted.collect(),
-            routes: smallvec![plans[0].backend.into()],
-            planned: Planned::Whole(plans.swap_remove(0)),
+            routes: Route::from(plans[0].backend).into(),
+            pieces: Pieces::Whole(Arc::new(plans.swap_remove(0))),
             too_small: None,
         }
     }
 
     /// Bytes that a run holds until it is done.
     pub fn held_bytes(&self) -> u64 {
-        total(self.planned.iter().map(|plan| plan.held_bytes))
+        total(self.pieces.iter().map(|plan| plan.held_bytes))
+    }
+
+    /// Device memory that a run holds at once.
+    pub fn peak_bytes(&self) -> u64 {
+        total(self.pieces.iter().map(|plan| plan.peak_bytes))
     }
 
     /// Predicted seconds of a run.
     pub fn seconds(&self) -> f64 {
-        match &self.planned {
-            Planned::Whole(plan) => plan.seconds,
-            Planned::Split(split) => split.seconds,
+        match &self.pieces {
+            Pieces::Whole(plan) => plan.seconds,
+            Pieces::Split(split) => split.seconds,
         }
     }
 
     /// True if another side could have run the graph.
     pub fn was_chosen(&self) -> bool {
-        self.sides.len() > 1 || matches!(self.planned, Planned::Split(_))
+        self.sides.len() > 1 || matches!(self.pieces, Pieces::Split(_))
     }
 }

@@ -2,10 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::cost::{Backend, Route};
-
-/// Routes that a graph may take, at least one, each once.
-pub(crate) type Routes = SmallVec<[Route; 3]>;
+use crate::cost::{Backend, Route, Routes};
 
 /// The predicted time of a GPU for a whole graph is weighted by this factor, beside that of the host. Probes see a card
 /// at work; the driver of one that waits for the host lowers its clocks, and after some seconds a small run takes 1.8
@@ -54,7 +51,7 @@ pub(crate) fn near(taken: TimedRoute, others: impl IntoIterator<Item = TimedRout
     let is_near = |one: &TimedRoute| one.seconds <= MOST_SECONDS && one.weighted() <= NEAR * least;
     let is_tried = is_near(&taken);
     let others = others.iter().filter(|&other| is_tried && is_near(other));
-    std::iter::once(&taken).chain(others).map(|one| one.route).collect()
+    Routes { taken: taken.route, others: others.map(|one| one.route).collect() }
 }
 
 #[cfg(test)]
@@ -66,7 +63,7 @@ mod tests {
 
     fn routes(taken: (Route, f64), others: &[(Route, f64)]) -> Vec<Route> {
         let candidate = |(route, seconds)| TimedRoute { route, seconds };
-        near(candidate(taken), others.iter().copied().map(candidate)).to_vec()
+        near(candidate(taken), others.iter().copied().map(candidate)).all().collect()
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Results of parts of the rows become those of all.
+//! Results of chunks of the rows become those of all.
 
 use std::sync::Arc;
 
-use super::cut::RowPart;
+use super::cut::RowChunk;
 use crate::base::dtype::{DType, Scalar, Ty};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
@@ -10,7 +10,7 @@ use crate::exec::cpu::CpuPool;
 use crate::graph::{RowAxis, RowReduction, RowTrace};
 use crate::ops::Type;
 
-/// A result of a run of `total` rows, of which parts come one after another.
+/// A result of a run of `total` rows, of which chunks come one after another.
 pub(super) struct Joined {
     total: usize,
     state: State,
@@ -19,9 +19,9 @@ pub(super) struct Joined {
 enum State {
     /// The rows so far, along an axis of the result.
     Rows(RowAxis, HostBuffer),
-    /// The reduction of the parts so far.
+    /// The reduction of the chunks so far.
     Reduced { by: RowReduction, dtype: DType, numbers: Vec<f64>, bits: Vec<u32> },
-    /// The value of the first part, which is that of all.
+    /// The value of the first chunk, which is that of all.
     Fixed(Option<Arc<HostBuffer>>),
 }
 
@@ -50,14 +50,14 @@ impl Joined {
         Ok(Self { total, state })
     }
 
-    /// Adds the result of a part, whose type is `ty`.
-    pub fn add(&mut self, part: RowPart, ty: &Type, result: &Arc<HostBuffer>) {
+    /// Adds the result of a chunk, whose type is `ty`.
+    pub fn add(&mut self, chunk: RowChunk, ty: &Type, result: &Arc<HostBuffer>) {
         match &mut self.state {
             State::Rows(at, all) => {
-                copy_rows(*at, part, self.total, ty, result.bytes(), all.bytes_mut());
+                copy_rows(*at, chunk, self.total, ty, result.bytes(), all.bytes_mut());
             }
             State::Reduced { by, dtype, numbers, bits } => {
-                let share = part.rows as f64 / self.total as f64;
+                let share = chunk.rows as f64 / self.total as f64;
                 for (at, own) in numbers.iter_mut().enumerate() {
                     let (value, word) = element(result, *dtype, at);
                     bits[at] = bits[at].wrapping_add(word);
@@ -75,7 +75,7 @@ impl Joined {
     }
 
     pub fn done(self) -> Result<Arc<HostBuffer>, DeviceError> {
-        let missing = || DeviceError::broken("a result of rows has no part");
+        let missing = || DeviceError::broken("a result of rows has no chunk");
         match self.state {
             State::Rows(_, all) => Ok(Arc::new(all)),
             State::Fixed(first) => first.ok_or_else(missing),
@@ -124,14 +124,14 @@ fn element(buffer: &HostBuffer, dtype: DType, at: usize) -> (f64, u32) {
     (number, word)
 }
 
-/// Copies the rows of a part, without its padding, to their places among all.
-fn copy_rows(at: RowAxis, part: RowPart, total: usize, ty: &Type, from: &[u8], to: &mut [u8]) {
+/// Copies the rows of a chunk, without its padding, to their places among all.
+fn copy_rows(at: RowAxis, chunk: RowChunk, total: usize, ty: &Type, from: &[u8], to: &mut [u8]) {
     let bytes = at.stride(&ty.shape) * ty.dtype.size();
-    if bytes == 0 || part.planned == 0 {
+    if bytes == 0 || chunk.planned == 0 {
         return;
     }
-    for (outer, from) in from.chunks_exact(part.planned * bytes).enumerate() {
-        let start = (outer * total + part.start) * bytes;
-        to[start..start + part.rows * bytes].copy_from_slice(&from[..part.rows * bytes]);
+    for (outer, from) in from.chunks_exact(chunk.planned * bytes).enumerate() {
+        let start = (outer * total + chunk.start) * bytes;
+        to[start..start + chunk.rows * bytes].copy_from_slice(&from[..chunk.rows * bytes]);
     }
 }

@@ -1,9 +1,9 @@
 //! Programs with any number of rows: cut, padded to a few sizes, joined.
 
 mod cut;
-mod given;
 mod join;
 pub(super) mod plans;
+mod row_inputs;
 mod run;
 mod traced;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::cut::{RowPart, cut};
-use super::given::Given;
+use super::cut::{RowChunk, cut};
 use super::join::Joined;
+use super::row_inputs::RowInputs;
 use super::traced::Rows;
 use crate::base::future::BoxFuture;
 use crate::batch::input::Inputs;
@@ -14,7 +14,7 @@ use crate::batch::program::outputs::Outputs;
 use crate::error::{DataError, Error, Result, RowsError, RunError};
 use crate::graph::{NodeId, RowAxis, RowTrace};
 use crate::ops::Op;
-use crate::record::Recorded;
+use crate::record::Record;
 use crate::session::{RunResults, RunStats};
 
 impl Program {
@@ -43,10 +43,10 @@ impl Rows {
     /// results have as many rows, as if the program had been recorded with them.
     ///
     /// Programs are planned for numbers of rows that are powers of two, once each, up to 1024 or the recorded number,
-    /// and for the recorded one. More rows are cut, one trip for each part, one after another. The last part repeats
+    /// and for the recorded one. More rows are cut, one trip for each chunk, one after another. The last chunk repeats
     /// its last row up to such a number; where an output is a sum or a mean, it is cut further instead, so that no
-    /// padding reaches the result. Sums and means of parts are added in `f64`. Each part reads residents as they are
-    /// when it runs. Vectors of inputs are copied, part by part.
+    /// padding reaches the result. Sums and means of chunks are added in `f64`. Each chunk reads residents as they are
+    /// when it runs. Vectors of inputs are copied, chunk by chunk.
     ///
     /// # Errors
     /// As [`Program::run`], and positions in them count all rows. [`RowsError`] for data that is no whole number of
@@ -60,14 +60,14 @@ impl Rows {
         Box::pin(async move { self.run_given(given?).await })
     }
 
-    async fn run_given(&self, given: Given<'_>) -> Result<Outputs> {
-        if given.rows == self.plans.recorded {
-            return self.run_part(&self.program, given.whole(), &given).await;
+    async fn run_given(&self, given: RowInputs<'_>) -> Result<Outputs> {
+        if given.rows == self.plans.recorded_rows {
+            return self.run_chunk(&self.program, given.whole(), &given).await;
         }
         loop {
             let most = self.plans.most.load(Ordering::Relaxed);
-            let parts = cut(given.rows, most, self.plans.is_exact);
-            match self.run_parts(&parts, &given).await {
+            let chunks = cut(given.rows, most, self.plans.is_exact);
+            match self.run_chunks(&chunks, &given).await {
                 Err(Error::Run(RunError::OverBudget { .. })) if most > 1 => {
                     self.plans.most.store(most / 2, Ordering::Relaxed);
                 }
@@ -76,15 +76,15 @@ impl Rows {
         }
     }
 
-    /// Runs the parts one after another, and joins their results. Those of a single part without padding are the whole.
-    async fn run_parts(&self, parts: &[RowPart], given: &Given<'_>) -> Result<Outputs> {
-        if let &[part] = parts
-            && part.rows == part.planned
+    /// Runs the chunks one after another, and joins their results. A single chunk without padding is the whole.
+    async fn run_chunks(&self, chunks: &[RowChunk], given: &RowInputs<'_>) -> Result<Outputs> {
+        if let &[chunk] = chunks
+            && chunk.rows == chunk.planned
         {
-            let program = self.sized(part.planned).await?;
-            return self.run_part(&program, part, given).await;
+            let program = self.program_for_rows(chunk.planned).await?;
+            return self.run_chunk(&program, chunk, given).await;
         }
-        let recorded = self.recorded_for(given.rows)?;
+        let recorded = self.record_for_rows(given.rows)?;
         let (pool, outputs) = (recorded.device.pool(), recorded.graph.outputs());
         let joined = outputs.iter().map(|&id| {
             let ty = &recorded.graph[id].ty;
@@ -93,14 +93,14 @@ impl Rows {
         });
         let mut joined = joined.collect::<Result<Vec<_>>>()?;
         let (mut stats, mut prepared) = (RunStats::default(), None);
-        for &part in parts {
-            let program = self.sized(part.planned).await?;
-            let done = self.run_part(&program, part, given).await?;
+        for &chunk in chunks {
+            let program = self.program_for_rows(chunk.planned).await?;
+            let done = self.run_chunk(&program, chunk, given).await?;
             stats.add_trip(&done.stats);
             for (joined, &id) in joined.iter_mut().zip(&outputs) {
                 let Some(result) = done.results.find(&done.prepared, id) else { continue };
                 let ty = &program.0.recorded.graph[id].ty;
-                joined.add(part, ty, &result.into_host().await?);
+                joined.add(chunk, ty, &result.into_host().await?);
             }
             prepared = Some(done.prepared);
         }
@@ -115,11 +115,11 @@ impl Rows {
         })
     }
 
-    async fn run_part(
+    async fn run_chunk(
         &self,
         program: &Program,
-        part: RowPart,
-        given: &Given<'_>,
+        chunk: RowChunk,
+        given: &RowInputs<'_>,
     ) -> Result<Outputs> {
         let graph = &self.program.0.recorded.graph;
         let inputs = given.inputs.iter().map(|(id, input)| {
@@ -127,14 +127,14 @@ impl Rows {
             let row = if self.plans.inputs.contains(id) { self.row_elements(*id) } else { 0 };
             if row == 0 {
                 let all = input.len(dtype);
-                return input.part(pool, dtype, 0..all, (0, all));
+                return input.rows_chunk(pool, dtype, 0..all, (0, all));
             }
-            let range = part.start * row..(part.start + part.rows) * row;
-            input.part(pool, dtype, range, (row, part.planned * row))
+            let range = chunk.start * row..(chunk.start + chunk.rows) * row;
+            input.rows_chunk(pool, dtype, range, (row, chunk.planned * row))
         });
         let done =
             program.run_fitting(program.0.fitting(&mut inputs.into_iter()), None, None).await;
-        done.map_err(|error| self.with_all_rows(error, part, given.rows))
+        done.map_err(|error| self.with_all_rows(error, chunk, given.rows))
     }
 
     /// Elements of a row of an input with rows.
@@ -142,13 +142,13 @@ impl Rows {
         self.program.0.recorded.graph[input].ty.shape.dims()[1..].iter().product()
     }
 
-    /// The error of a part, with positions that count all rows.
-    fn with_all_rows(&self, mut error: Error, part: RowPart, rows: usize) -> Error {
-        let Recorded { graph, .. } = &*self.program.0.recorded;
+    /// The error of a chunk, with positions that count all rows.
+    fn with_all_rows(&self, mut error: Error, chunk: RowChunk, rows: usize) -> Error {
+        let Record { graph, .. } = &*self.program.0.recorded;
         if let Error::Data(DataError::IdRange { of, at, .. }) = &mut error {
             let mut inputs = self.plans.inputs.iter();
             let of_it = inputs.find(|&&id| self.program.0.recorded.origin(id) == *of);
-            *at += part.start * of_it.map_or(0, |&id| self.row_elements(id));
+            *at += chunk.start * of_it.map_or(0, |&id| self.row_elements(id));
         }
         if let Error::Fault(fault) = &mut error {
             let positions = graph.iter().filter_map(|(id, node)| match node.op {
@@ -161,34 +161,34 @@ impl Rows {
                 RowTrace::Each(at) if rank == fault.at.len() => Some(at),
                 _ => None,
             });
-            if let Some(RowAxis { axis, inner }) = found.filter(|_| part.planned > 0) {
+            if let Some(RowAxis { axis, inner }) = found.filter(|_| chunk.planned > 0) {
                 let at = fault.at[axis];
-                let (outer, row) = (at / inner / part.planned, at / inner % part.planned);
-                fault.at[axis] = ((outer * rows) + part.start + row) * inner + at % inner;
+                let (outer, row) = (at / inner / chunk.planned, at / inner % chunk.planned);
+                fault.at[axis] = ((outer * rows) + chunk.start + row) * inner + at % inner;
             }
         }
         error
     }
 
     /// The program for so many rows.
-    async fn sized(&self, rows: usize) -> Result<Program> {
-        if rows == self.plans.recorded {
+    async fn program_for_rows(&self, rows: usize) -> Result<Program> {
+        if rows == self.plans.recorded_rows {
             return Ok(self.program.clone());
         }
-        if let Some(program) = self.plans.sized.lock().get(&rows) {
+        if let Some(program) = self.plans.programs.lock().get(&rows) {
             return Ok(program.clone());
         }
-        let program = Program::compiled(Arc::new(self.recorded_for(rows)?)).await?;
-        Ok(self.plans.sized.lock().entry(rows).or_insert(program).clone())
+        let program = Program::compiled(Arc::new(self.record_for_rows(rows)?)).await?;
+        Ok(self.plans.programs.lock().entry(rows).or_insert(program).clone())
     }
 
-    fn recorded_for(&self, rows: usize) -> Result<Recorded> {
+    fn record_for_rows(&self, rows: usize) -> Result<Record> {
         let recorded = &*self.program.0.recorded;
-        let made = recorded.graph.of_rows(&self.plans.traces, self.plans.recorded, rows);
+        let made = recorded.graph.of_rows(&self.plans.traces, self.plans.recorded_rows, rows);
         let graph = made.map_err(|(node, why)| {
             let (of, why) = (recorded.origin(node), why.to_string());
             RowsError::Number { of, rows, why }
         })?;
-        Ok(Recorded { graph: Arc::new(graph), ..recorded.clone() })
+        Ok(Record { graph: Arc::new(graph), ..recorded.clone() })
     }
 }

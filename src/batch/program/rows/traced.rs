@@ -10,7 +10,7 @@ use crate::batch::program::compiled::Program;
 use crate::error::{Result, RowsError};
 use crate::graph::{NodeId, RowAxis, RowReduction, RowTrace};
 use crate::ops::Op;
-use crate::record::Recorded;
+use crate::record::Record;
 
 /// A program that runs with any number of rows, from [`Program::rows`]: the leading axis of some inputs, which no
 /// operation mixes. Cheap to clone.
@@ -76,7 +76,7 @@ impl Program {
         if let Some(plans) = self.0.rows.get() {
             return Ok(Rows { program: self.clone(), plans: Arc::clone(plans) });
         }
-        let Recorded { graph, uploads, .. } = &*self.0.recorded;
+        let Record { graph, uploads, .. } = &*self.0.recorded;
         let has_rows = |op: &Op, shape: &Shape| match op {
             Op::Upload(at) => uploads[*at as usize].is_none() && shape.rank() > 0,
             _ => false,
@@ -97,7 +97,7 @@ impl Program {
     /// let w = batch.input::<f32>("w", [3, 2]); // The same for all rows.
     /// x.matmul(w).named("y");
     /// let program = batch.compile().await?;
-    /// assert_eq!(program.rows_of(["x"])?.recorded(), 4);
+    /// assert_eq!(program.rows_of(["x"])?.recorded_rows(), 4);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
@@ -143,13 +143,13 @@ impl Program {
 impl Rows {
     /// The number of rows that the program was recorded with.
     #[must_use]
-    pub fn recorded(&self) -> usize {
-        self.plans.recorded
+    pub fn recorded_rows(&self) -> usize {
+        self.plans.recorded_rows
     }
 
     /// The name of each output, if it has one, and how it depends on rows.
     pub fn outputs(&self) -> impl Iterator<Item = (Option<&str>, RowResult)> {
-        let Recorded { graph, names, .. } = &*self.program.0.recorded;
+        let Record { graph, names, .. } = &*self.program.0.recorded;
         graph.outputs().into_iter().map(|id| {
             let result = match self.plans.trace(id) {
                 RowTrace::Fixed => RowResult::Constant,
@@ -166,6 +166,6 @@ impl Rows {
 
 impl fmt::Debug for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rows({:?}, recorded with {})", self.program, self.plans.recorded)
+        write!(f, "Rows({:?}, recorded with {})", self.program, self.plans.recorded_rows)
     }
 }

@@ -30,7 +30,7 @@ impl GpuJob {
     /// Returns whether the run is submitted in the waves of its plan. A run whose kernels are timed goes in one
     /// submission.
     pub fn is_in_waves(&self) -> bool {
-        !self.plan.waves.is_empty() && !self.timeline.is_kept()
+        !self.plan.waves.is_empty() && !self.timeline.is_recording()
     }
 
     /// The data of the upload `input`, which is the value's.

@@ -12,7 +12,7 @@ use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::memory::{DeviceBuffer, DeviceFormat, Readback};
 use crate::exec::memory::{self, LARGE_RESULT, PART};
 use crate::exec::threads::{for_each, off_thread};
-use crate::plan::Failed;
+use crate::plan::FailedElement;
 
 /// A finished run.
 pub(crate) struct GpuRun {
@@ -21,7 +21,7 @@ pub(crate) struct GpuRun {
     /// The bytes of the readback buffer that tell failures.
     pub(crate) failures: Range<usize>,
     /// The site of the failure, if the run failed.
-    pub failed: Option<Failed>,
+    pub failed: Option<FailedElement>,
     /// One for each of [`Plan::keeps`](crate::plan::Plan).
     pub kept: Vec<Arc<DeviceBuffer>>,
     pub counts: GpuCounts,
@@ -57,7 +57,7 @@ impl GpuRun {
         let words =
             words.map(|word| word.iter().rev().fold(0, |n, &byte| n << 8 | u32::from(byte)));
         let failed = (0..).zip(words).find(|&(_, word)| word != 0);
-        self.failed = failed.map(|(site, word)| Failed { site, at: !word });
+        self.failed = failed.map(|(site, word)| FailedElement { site, at: !word });
     }
 
     /// A downloaded value, which outlives the run.

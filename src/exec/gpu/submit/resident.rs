@@ -119,10 +119,14 @@ impl Engine {
         Fetch::begin(self, resident, 0..resident.elements).await?.land().await
     }
 
-    /// A value from the device, in parts of `stride` elements.
-    pub fn read_parts(self: &Arc<Self>, resident: &Arc<DeviceBuffer>, stride: usize) -> Parts {
+    /// A value from the device, in chunks of `stride` elements.
+    pub fn read_chunks(
+        self: &Arc<Self>,
+        resident: &Arc<DeviceBuffer>,
+        stride: usize,
+    ) -> DownloadChunks {
         let (engine, resident) = (Arc::clone(self), Arc::clone(resident));
-        Parts { engine, resident, stride, start: 0, next: None }
+        DownloadChunks { engine, resident, stride, start: 0, next: None }
     }
 
     /// As [`Fetch::begin`], on this thread.
@@ -157,33 +161,33 @@ impl Engine {
     }
 }
 
-/// A value that comes from the device in parts: while the caller copies one out, the next is on its way.
-pub(crate) struct Parts {
+/// A value that comes from the device in chunks: while the caller copies one out, the next is on its way.
+pub(crate) struct DownloadChunks {
     engine: Arc<Engine>,
     resident: Arc<DeviceBuffer>,
-    /// A multiple of 4, so that parts start at whole words.
+    /// A multiple of 4, so that chunks start at whole words.
     stride: usize,
-    /// The first element of the next part.
+    /// The first element of the next chunk.
     start: usize,
     next: Option<Fetch>,
 }
 
-impl Parts {
-    /// The next part and its first element; `None` after the last.
+impl DownloadChunks {
+    /// The next chunk and its first element; `None` after the last.
     pub async fn next(&mut self) -> Result<Option<(usize, Download)>, DeviceError> {
         let fetch = match self.next.take() {
             None => self.fetch().await?,
             next => next,
         };
         let Some(fetch) = fetch else { return Ok(None) };
-        let part = fetch.land().await?;
+        let chunk = fetch.land().await?;
         let start = self.start;
-        self.start += part.len();
+        self.start += chunk.len();
         self.next = self.fetch().await?;
-        Ok(Some((start, part)))
+        Ok(Some((start, chunk)))
     }
 
-    /// The part at `start`, on its way.
+    /// The chunk at `start`, on its way.
     async fn fetch(&self) -> Result<Option<Fetch>, DeviceError> {
         let end = self.resident.elements.min(self.start + self.stride);
         if self.start == end {

@@ -130,7 +130,7 @@ impl Engine {
                 let script = encode.script(calls, &mut run, mapped_after, copies)?;
                 run.counts.submits = 1;
                 // Runs that are submitted together must not write what others read, as kept values may be.
-                let is_alone = !run.kept.is_empty() || job.timeline.is_kept();
+                let is_alone = !run.kept.is_empty() || job.timeline.is_recording();
                 if is_alone || !Coalescer::takes(&script) {
                     self.record(calls, job, script).map(EncodedWork::Recorded)
                 } else {
@@ -149,7 +149,7 @@ impl Engine {
         script: Script,
     ) -> Result<RecordedCommands, DeviceError> {
         let dispatches = job.kernels.dispatches.len();
-        let timed = job.timeline.is_kept();
+        let timed = job.timeline.is_recording();
         let stamps = if timed { Stamps::new(&self.driver, dispatches)? } else { None };
         let commands = if let Some(stamps) = stamps {
             let mut encoder = calls.encoder();
@@ -194,7 +194,7 @@ impl Engine {
     /// Records the next run of the kernels of `job`, of which a run of `list` was submitted alone.
     fn record_next(&self, job: &GpuJob, list: Arc<CommandList>) {
         let kernels = &*job.kernels;
-        if job.timeline.is_kept() {
+        if job.timeline.is_recording() {
             return;
         }
         let Some(list) = self.memory.next_runs.follow(&kernels.next_run, list) else { return };

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::trace::{TimedPart, TimedWork, Timeline};
+use crate::base::trace::{TimedSpan, TimedWork, Timeline};
 use crate::error::DeviceError;
 use crate::exec::gpu::driver::{Calls, Driver, Health, WgpuHandle};
 
@@ -132,7 +132,7 @@ impl Stamps {
         let begin = timeline.now().saturating_sub(time(last - first));
         let report = |what, start: u64, end: u64| {
             let (start, time) = (begin + time(start - first), time(end.saturating_sub(start)));
-            timeline.add(TimedPart { what, start, time });
+            timeline.add(TimedSpan { what, start, time });
         };
         if let Some(&[begin, uploaded, computed, end]) = marks {
             report(TimedWork::Copies("upload"), begin, uploaded);

@@ -360,7 +360,7 @@ async fn a_resident_comes_over_in_parts_of_any_size() {
         let resident = gpu.resident(DType::F16, bytemuck::cast_slice(&data)).unwrap();
         let resident = Arc::new(resident);
         for stride in [4, 8, 1000, 4096] {
-            let mut parts = gpu.read_parts(&resident, stride);
+            let mut parts = gpu.read_chunks(&resident, stride);
             let mut read = Vec::new();
             while let Some((start, part)) = soon(parts.next()).await.unwrap() {
                 assert_eq!(start, read.len());

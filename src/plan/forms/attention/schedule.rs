@@ -78,9 +78,9 @@ impl AttentionSchedule {
         }
     }
 
-    /// Workgroup memory that the kernel takes for operands `width` wide: in tiles, a chunk of queries or weights, and
-    /// one of keys or values; with matrix units, the keys and values as `f16`, and of each subgroup scores and weights
-    /// of a square of queries; in strips, what each group of threads has of a row.
+    /// Bytes of workgroup memory that the kernel takes for operands `width` wide. Tiles take a chunk of queries or
+    /// weights, and one of keys or values. Matrix units take the keys and values as `f16`. Each of their subgroups also
+    /// takes scores and weights of a square of queries. Strips take the share of a row that each group of threads has.
     pub fn workgroup_bytes(&self, width: usize) -> usize {
         match self.layout {
             AttentionLayout::Tiles => Self::CHUNK * 4 * (self.rows + self.keys.max(self.columns)),

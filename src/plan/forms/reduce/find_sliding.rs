@@ -66,8 +66,8 @@ impl ReduceForm {
     }
 }
 
-/// The axes of the images that `operands` are read from, and the number of outer axes before them: an inner axis and
-/// an outer one that step through all operands in the same proportion are one axis of an image.
+/// The axes of the images that `operands` are read from, and the number of outer axes before them. An inner axis and
+/// an outer one are one axis of an image if they step through all operands in the same proportion.
 fn image_axes(
     outer: &[usize],
     inner: &[usize],

@@ -7,10 +7,9 @@ mod windows;
 
 pub(crate) use self::axes::ReduceAxes;
 pub(crate) use self::sliding::Sliding;
-pub(crate) use self::windows::{Met, ThreadWindows, WindowLanes};
-use super::WORKGROUP_THREADS;
+pub(crate) use self::windows::{ThreadWindows, WindowElement, WindowLanes};
 use super::axes::Dims;
-use super::kernel_form::{KernelForm, indexed_loads, join, partial};
+use super::kernel_form::{KernelForm, WORKGROUP_THREADS, indexed_loads, join, partial};
 use super::tally::{Tally, count};
 use crate::base::shape::{View, points};
 use crate::cost::Work;

@@ -17,9 +17,9 @@ const TAKEN: usize = 200;
 /// Threads from which on a large GPU gains by each doing more.
 const BUSY: usize = 1 << 13;
 
-/// The cost of finding the place of a thread, and the cost of each of its results to the others since threads are
+/// The cost of finding the position of a thread, and the cost of each of its results to the others since threads are
 /// fewer, in loads: by the depthwise convolutions and pools of BENCHMARKS on an H200.
-const PLACE: f64 = 4.0;
+const POSITION: f64 = 4.0;
 const LANE: f64 = 1.0 / 3.0;
 
 /// The results of one thread.
@@ -32,7 +32,7 @@ pub(crate) struct WindowLanes {
 
 /// An element in the window of a lane.
 #[derive(Clone, Copy)]
-pub(crate) struct Met {
+pub(crate) struct WindowElement {
     pub element: usize,
     pub lane: usize,
 }
@@ -42,7 +42,7 @@ pub(crate) struct ThreadWindows<'r> {
     pub axes: &'r ReduceAxes,
     pub lanes: WindowLanes,
     /// The elements that the lanes cover in each operand, each once, in the order of memory.
-    pub covered: Vec<BTreeMap<i64, Met>>,
+    pub covered: Vec<BTreeMap<i64, WindowElement>>,
 }
 
 impl<'r> ThreadWindows<'r> {
@@ -89,7 +89,7 @@ impl<'r> ThreadWindows<'r> {
             .map(|map| self.covered[map].len())
             .sum();
         let threads = dim.div_ceil(count) as f64 / dim as f64;
-        (loads as f64 + PLACE) * threads + LANE * count as f64
+        (loads as f64 + POSITION) * threads + LANE * count as f64
     }
 
     fn is_value(&self, operands: &[StepOperand], map: usize) -> bool {
@@ -107,21 +107,27 @@ impl<'r> ThreadWindows<'r> {
     }
 
     /// The offset of an element from the first of lane 0 in the operand of `map`.
-    pub fn offset(&self, map: usize, met: Met) -> i64 {
-        let place = self.place(met);
+    pub fn offset(&self, map: usize, at: WindowElement) -> i64 {
+        let coordinates = self.coordinates(at);
         let strides = self.strides(map);
-        place.iter().zip(strides).fold(0, |at, (&c, s)| at.wrapping_add(s.wrapping_mul(c as i64)))
+        coordinates
+            .iter()
+            .zip(strides)
+            .fold(0, |at, (&c, s)| at.wrapping_add(s.wrapping_mul(c as i64)))
     }
 
     /// The coordinates of an element: along the axes of the windows and along the lanes.
-    pub fn place(&self, Met { element, lane }: Met) -> SmallVec<[usize; 4]> {
+    pub fn coordinates(
+        &self,
+        WindowElement { element, lane }: WindowElement,
+    ) -> SmallVec<[usize; 4]> {
         let dims = &self.axes.inner.dims;
-        let mut place = SmallVec::from_elem(lane, dims.len() + 1);
+        let mut coordinates = SmallVec::from_elem(lane, dims.len() + 1);
         let mut rest = element;
-        for (coordinate, dim) in place.iter_mut().zip(dims).rev() {
+        for (coordinate, dim) in coordinates.iter_mut().zip(dims).rev() {
             (*coordinate, rest) = (rest % dim, rest / dim);
         }
-        place
+        coordinates
     }
 
     /// The strides of `map` along these coordinates.
@@ -131,16 +137,17 @@ impl<'r> ThreadWindows<'r> {
     }
 
     /// All elements of all lanes.
-    pub fn all(&self) -> impl Iterator<Item = Met> {
+    pub fn all(&self) -> impl Iterator<Item = WindowElement> {
         let count = self.lanes.count;
         let elements = 0..self.axes.inner.len();
-        elements.flat_map(move |element| (0..count).map(move |lane| Met { element, lane }))
+        elements
+            .flat_map(move |element| (0..count).map(move |lane| WindowElement { element, lane }))
     }
 
-    fn cover(&self, map: usize) -> BTreeMap<i64, Met> {
+    fn cover(&self, map: usize) -> BTreeMap<i64, WindowElement> {
         let mut covered = BTreeMap::new();
-        for met in self.all() {
-            covered.entry(self.offset(map, met)).or_insert(met);
+        for at in self.all() {
+            covered.entry(self.offset(map, at)).or_insert(at);
         }
         covered
     }

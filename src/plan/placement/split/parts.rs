@@ -1,13 +1,14 @@
 //! A graph in parts that hand values to each other.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::plan::execution_plan::Plan;
 use crate::plan::target::Target;
 
 /// A graph in parts that hand values to each other, each with its plan, or with all that runs need of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Split<P = Plan> {
+pub(crate) struct Split<P = Arc<Plan>> {
     /// In an order in which they can run, at most one of each phase.
     pub parts: Vec<SplitPart<P>>,
     /// The makers of the whole graph's outputs, in their order.
@@ -30,28 +31,11 @@ impl<P> Split<P> {
         };
         Split { parts: parts.into_iter().map(part).collect(), downloads, keeps, seconds }
     }
-
-    /// The same split, with references to the plans.
-    pub fn as_ref(&self) -> Split<&P> {
-        let Self { parts, downloads, keeps, seconds } = self;
-        let parts = parts.iter().map(|part| SplitPart {
-            phase: part.phase,
-            plan: &part.plan,
-            uploads: part.uploads.clone(),
-            residents: part.residents.clone(),
-        });
-        Split {
-            parts: parts.collect(),
-            downloads: downloads.clone(),
-            keeps: keeps.clone(),
-            seconds: *seconds,
-        }
-    }
 }
 
 /// One part with its plan.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SplitPart<P = Plan> {
+pub(crate) struct SplitPart<P = Arc<Plan>> {
     pub phase: Phase,
     pub plan: P,
     /// The sources of the plan's uploads, by position.

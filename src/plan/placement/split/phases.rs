@@ -78,7 +78,7 @@ impl Steps<'_> {
         };
         let residents = part.residents.clone();
         match plan(&part.graph, target) {
-            Ok(plan) => Some(Ok(SplitPart { phase, plan, uploads, residents })),
+            Ok(plan) => Some(Ok(SplitPart { phase, plan: plan.into(), uploads, residents })),
             Err(error) => (!error.leaves_the_other_side()).then_some(Err(error)),
         }
     }

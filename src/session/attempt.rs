@@ -11,21 +11,21 @@ use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
 use crate::base::future::both;
 use crate::base::trace::Timeline;
-use crate::device::{Prepared, PreparedPlan};
+use crate::device::{PreparedGraph, PreparedPlan};
 use crate::error::{DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::graph::NodeId;
-use crate::plan::{PartValue, Phase, Planned, Split, Supply};
-use crate::record::Recorded;
+use crate::plan::{PartValue, Phase, Pieces, Split, Supply};
+use crate::record::Record;
 use crate::residents::KeptValues;
 
 type Finished = Vec<Option<PieceDone>>;
 
 /// An attempt that is about to be made.
-pub(super) struct SingleRun<'a> {
-    pub recorded: &'a Recorded,
-    pub prepared: &'a Prepared,
+pub(super) struct Attempt<'a> {
+    pub recorded: &'a Record,
+    pub prepared: &'a PreparedGraph,
     /// The data of the graph's uploads, by position.
     pub uploads: &'a [Arc<HostBuffer>],
     /// The room in the device's memory budget.
@@ -33,16 +33,16 @@ pub(super) struct SingleRun<'a> {
     pub timeline: &'a Timeline,
 }
 
-impl SingleRun<'_> {
+impl Attempt<'_> {
     /// Runs. With the results come the values for residents, in the order of the graph's keeps.
-    pub async fn run_plan(&self, stats: &mut RunStats) -> Result<(RunResults, KeptValues)> {
+    pub async fn run(&self, stats: &mut RunStats) -> Result<(RunResults, KeptValues)> {
         let Self { recorded, prepared, uploads, .. } = *self;
         stats.backend = Some(prepared.backend());
         stats.peak_bytes = prepared.peak_bytes;
-        let predicted = Duration::try_from_secs_f64(prepared.seconds);
+        let predicted = Duration::try_from_secs_f64(prepared.placed.seconds());
         stats.predicted_time = predicted.unwrap_or(Duration::MAX);
         let done = match &prepared.pieces {
-            Planned::Whole(piece) => {
+            Pieces::Whole(piece) => {
                 let run = PieceRun {
                     device: &recorded.device,
                     piece,
@@ -53,9 +53,9 @@ impl SingleRun<'_> {
                     timeline: self.timeline.clone(),
                     is_beside: false,
                 };
-                run.run_piece(stats).await?
+                run.run(stats).await?
             }
-            Planned::Split(split) => Box::pin(self.run_split(split, stats)).await?,
+            Pieces::Split(split) => Box::pin(self.run_split(split, stats)).await?,
         };
         if let Some((node, at)) = done.failed {
             return Err(fault(recorded, uploads, node, at).into());
@@ -78,8 +78,7 @@ impl SingleRun<'_> {
             match phases.iter().filter_map(|&phase| at(phase)).collect::<Vec<_>>()[..] {
                 [one] => {
                     let mut counted = RunStats::default();
-                    let done =
-                        self.piece(split, one, &finished).await?.run_piece(&mut counted).await?;
+                    let done = self.piece(split, one, &finished).await?.run(&mut counted).await?;
                     finished[one] = Some(done);
                     counts.add(&counted);
                 }
@@ -92,8 +91,7 @@ impl SingleRun<'_> {
                     ];
                     let [of_beside, of_gpu] = &mut counted;
                     let [beside_run, gpu_run] = pieces;
-                    let (one, other) =
-                        both(beside_run.run_piece(of_beside), gpu_run.run_piece(of_gpu)).await;
+                    let (one, other) = both(beside_run.run(of_beside), gpu_run.run(of_gpu)).await;
                     (finished[beside], finished[on_gpu]) = (Some(one?), Some(other?));
                     counted.iter().for_each(|counted| counts.add(counted));
                 }

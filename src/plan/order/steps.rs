@@ -1,4 +1,4 @@
-//! The pass *schedule*: an order of the steps that keeps the memory in use low.
+//! The pass *order*: an order of the steps that keeps the memory in use low.
 
 use crate::plan::step::Step;
 use crate::plan::step::total;
@@ -8,7 +8,7 @@ use crate::plan::value::ValueId;
 /// that adds least to the memory in use does; ties go to the one recorded first.
 ///
 /// `bytes` is the size of each value; values in `lasting` are never freed.
-pub(crate) fn schedule(steps: Vec<Step>, bytes: &[u64], lasting: &[ValueId]) -> Vec<Step> {
+pub(crate) fn order(steps: Vec<Step>, bytes: &[u64], lasting: &[ValueId]) -> Vec<Step> {
     let mut pending = PendingSteps::new(&steps, bytes.len(), lasting);
     let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(steps.len());

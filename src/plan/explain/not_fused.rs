@@ -16,12 +16,12 @@ struct ValueUse {
 }
 
 /// The kernels of a plan, joined by the values that they hand on.
-pub(super) struct Handovers<'a> {
+pub(super) struct Unfused<'a> {
     plan: &'a Plan,
     uses: Vec<ValueUse>,
 }
 
-impl<'a> Handovers<'a> {
+impl<'a> Unfused<'a> {
     pub fn new(plan: &'a Plan) -> Self {
         let mut uses = vec![ValueUse::default(); plan.values.len()];
         for (at, step) in plan.steps.iter().enumerate() {
@@ -35,9 +35,9 @@ impl<'a> Handovers<'a> {
     }
 
     /// For each kernel that makes a value which kernel `at` reads: its position, and the reason where it is known.
-    pub fn apart(&self, at: usize) -> Vec<(usize, String)> {
+    pub fn not_fused_with(&self, at: usize) -> Vec<(usize, String)> {
         let reader = &self.plan.steps[at];
-        let mut apart: Vec<(usize, String)> = Vec::new();
+        let mut found: Vec<(usize, String)> = Vec::new();
         for value in reader.reads() {
             let stored = self.plan.values[value.index()].home;
             let (Some(made), Home::Slot(_) | Home::Kept(_)) =
@@ -45,13 +45,13 @@ impl<'a> Handovers<'a> {
             else {
                 continue;
             };
-            if apart.iter().all(|&(other, _)| other != made)
+            if found.iter().all(|&(other, _)| other != made)
                 && let Some(why) = self.reason(value, &self.plan.steps[made], reader)
             {
-                apart.push((made, why));
+                found.push((made, why));
             }
         }
-        apart
+        found
     }
 
     /// The reason why `reader` does not compute `value`, which `maker` stores.

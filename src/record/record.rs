@@ -27,7 +27,7 @@ pub(crate) type Uploads = SmallVec<[Arc<HostBuffer>; 4]>;
 
 /// A graph with its data, for one device.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct Record {
     pub(crate) device: Device,
     /// The number by which a batch knows its own ids.
     pub brand: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Recorded {
     pub(crate) placement: Placement,
 }
 
-impl Recorded {
+impl Record {
     pub(crate) fn new(device: &Device, brand: u64) -> Self {
         Self {
             device: device.clone(),

@@ -1,6 +1,6 @@
 //! The inputs of a run, which tell how many rows it has.
 
-use super::cut::RowPart;
+use super::cut::RowChunk;
 use super::traced::Rows;
 use crate::base::shape::Shape;
 use crate::batch::input::Input;
@@ -9,16 +9,16 @@ use crate::error::{DataError, Result, RowsError};
 use crate::graph::NodeId;
 
 /// Inputs of a run, and the number of their rows.
-pub(super) struct Given<'a> {
+pub(super) struct RowInputs<'a> {
     pub rows: usize,
     /// Each with its node.
     pub inputs: Vec<(NodeId, Input<'a>)>,
 }
 
-impl Given<'_> {
-    /// All rows as one part.
-    pub fn whole(&self) -> RowPart {
-        RowPart { start: 0, rows: self.rows, planned: self.rows }
+impl RowInputs<'_> {
+    /// All rows as one chunk.
+    pub fn whole(&self) -> RowChunk {
+        RowChunk { start: 0, rows: self.rows, planned: self.rows }
     }
 }
 
@@ -27,7 +27,7 @@ impl Rows {
     pub(super) fn given<'s, 'a: 's>(
         &self,
         list: &mut dyn Iterator<Item = Input<'a>>,
-    ) -> Result<Given<'s>> {
+    ) -> Result<RowInputs<'s>> {
         let Inner { recorded, .. } = &*self.program.0;
         let (mut rows, mut inputs) = (None, Vec::new());
         for input in list {
@@ -67,7 +67,7 @@ impl Rows {
             self.plans.inputs.iter().find(|&id| !inputs.iter().any(|(given, _)| given == id));
         match (missing, rows) {
             (Some(&id), _) => Err(DataError::NotGiven(recorded.origin(id)).into()),
-            (None, Some((_, rows))) => Ok(Given { rows, inputs }),
+            (None, Some((_, rows))) => Ok(RowInputs { rows, inputs }),
             (None, None) => Err(RowsError::NoInput.into()),
         }
     }

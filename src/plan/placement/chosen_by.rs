@@ -1,4 +1,4 @@
-//! The chooser of a graph's side: predicted times, runs, the user, or its data.
+//! The reason for the choice of a graph's side: predicted times, runs, the user, or its data.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::cost::{Placement, Route, RouteTimes};
 
 /// The reason for the choice of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Chooser {
+pub(crate) enum ChosenBy {
     /// The planner, by predicted times.
     Times,
     /// Runs of the graph, which was tried on each route.
@@ -22,7 +22,7 @@ pub(crate) enum Chooser {
     Kernel,
 }
 
-impl fmt::Display for Chooser {
+impl fmt::Display for ChosenBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Times => Placement::Auto.fmt(f),
@@ -35,7 +35,7 @@ impl fmt::Display for Chooser {
     }
 }
 
-impl Chooser {
+impl ChosenBy {
     /// The reason for the side of a step, in a few words.
     pub fn reason(&self) -> String {
         let words = match self {
