@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::{Floats, Matrices};
+use super::outputs::ProductOutputs;
 use super::vector;
+use crate::exec::cpu::forms::epilogue::RowLinks;
 
 /// Most rows for which the rows of the right operand are read where they lie.
 const FEW: usize = 12;
@@ -23,6 +25,9 @@ const PACKED: usize = 48 << 10;
 const HIGH: usize = 96;
 /// Most rows of the right operand that are copied or read by strips at a time.
 pub(super) const STRIP: usize = 256;
+/// Most columns behind the last whole panel, and fewest elements of a column, that are multiplied as dot products.
+const LAST: usize = 4;
+const DEEP_COLUMNS: usize = 64;
 /// Most elements of a dot product at a time: some columns of as many stay in the first-level cache.
 const LONG: usize = 1024;
 
@@ -49,7 +54,11 @@ pub(super) struct Copies {
     row_major: Vec<f32>,
 }
 
-/// Computes the sums of `block`.
+/// The epilogue of a block: the operations that follow each row, and the first row and column of a part of the block.
+type Finish<'l> = Option<(&'l RowLinks<'l>, [usize; 2])>;
+
+/// Computes the sums of `block`, of which the first is that of element `start` of `results`. Returns whether it also
+/// computed their results.
 ///
 /// # Safety
 /// All sums of the block can be written at `sums` by this call alone.
@@ -57,24 +66,71 @@ pub(super) unsafe fn multiply(
     kernel: &Kernel,
     floats: &Floats<'_>,
     block: &ProductBlock,
+    (results, start): (&ProductOutputs<'_>, usize),
     sums: Sums,
     copies: &mut Copies,
-) {
-    let [.., k] = floats.size;
+) -> bool {
+    let [_, n, k] = floats.size;
     let ([row, column], copied) = (floats.w.strides(), floats.w.is_only_copied());
+    let ProductBlock { index, rows, columns } = block;
     // SAFETY: as the caller promises.
     unsafe {
-        match block.rows.len() {
-            _ if floats.by_dots => by_dots(kernel, floats, block, sums, copies),
-            _ if floats.panels.is_some() => by_kept_panels(kernel, floats, block, sums, copies),
-            1 if copied || column == 1 => by_row(floats, block, sums, copies),
-            ..=SOME if !copied && column == 1 && fits_in_place(row, k * block.columns.len()) => {
-                in_place(kernel, floats, block, sums, copies);
-            }
-            ..=FEW if !copied => by_strips(kernel, floats, block, sums, copies),
-            _ => by_panels(kernel, floats, block, sums, copies),
+        if floats.by_dots {
+            by_dots(kernel, floats, block, sums, copies);
+            return false;
         }
+        let end = columns.end.min(n - last_columns(kernel, [n, k])).max(columns.start);
+        let (some, last) = (columns.start..end, end..columns.end);
+        let block = &ProductBlock { index: *index, rows: rows.clone(), columns: some };
+        let links = || results.row_links(start, [rows.len(), columns.len()], sums.stride);
+        let width = block.columns.len();
+        let links = match rows.len() {
+            _ if width == 0 => links(),
+            _ if floats.panels.is_some() => {
+                let links = links();
+                let finish = links.as_ref().map(|links| (links, [0; 2]));
+                by_kept_panels(kernel, floats, block, sums, copies, finish);
+                links
+            }
+            1 if copied || column == 1 => {
+                by_row(floats, block, sums, copies);
+                None
+            }
+            ..=SOME if !copied && column == 1 && fits_in_place(row, k * width) => {
+                let links = links();
+                let finish = links.as_ref().map(|links| (links, [0; 2]));
+                in_place(kernel, floats, block, sums, copies, finish);
+                links
+            }
+            ..=FEW if !copied => {
+                by_strips(kernel, floats, block, sums, copies);
+                None
+            }
+            _ => {
+                let links = links();
+                let finish = links.as_ref().map(|links| (links, [0; 2]));
+                by_panels(kernel, floats, block, sums, copies, finish);
+                links
+            }
+        };
+        if !last.is_empty() {
+            let sums = Sums { start: sums.start.add(width), ..sums };
+            let last = ProductBlock { index: *index, rows: rows.clone(), columns: last };
+            by_copied_columns(kernel, floats, &last, sums, copies);
+            if let Some(links) = &links {
+                let columns = [width, last.columns.len()];
+                links.finish([0, rows.len()], columns, sums.start, sums.stride);
+            }
+        }
+        links.is_some()
     }
+}
+
+/// The number of columns behind the last whole panel that are multiplied as dot products: a tile of as few columns reads
+/// more than it multiplies. The number depends on the right operand alone, so that all blocks and runs add in one order.
+pub(super) fn last_columns(kernel: &Kernel, [n, k]: [usize; 2]) -> usize {
+    let rest = n % kernel.columns;
+    if n > rest && k >= DEEP_COLUMNS && rest <= LAST { rest } else { 0 }
 }
 
 /// Returns whether so many elements, whose rows lie `row` elements apart, are read where they lie.
@@ -98,6 +154,7 @@ unsafe fn by_kept_panels(
     ProductBlock { index, rows, columns }: &ProductBlock,
     Sums { start, stride }: Sums,
     copies: &mut Copies,
+    finish: Finish<'_>,
 ) {
     let pitch = kernel.columns * k;
     assert_eq!(columns.start % kernel.columns, 0, "blocks are whole panels");
@@ -109,9 +166,10 @@ unsafe fn by_kept_panels(
             let size = [HIGH.min(rows.len() - row), columns.len(), depth.len()];
             let x = Rows { data: &x.data[row * x.stride..], ..x };
             let product = PanelProduct { size, x, w: Panels::Packed { data, pitch } };
-            let start = start.wrapping_add(row * stride);
+            let sums = Sums { start: start.wrapping_add(row * stride), stride };
+            let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, [row, 0]));
             // SAFETY: as the caller promises. The first step writes all sums.
-            unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
+            unsafe { multiply_panels(kernel, &product, sums, depth.start > 0, finish) };
         }
     }
 }
@@ -145,15 +203,17 @@ unsafe fn in_place(
     kernel: &Kernel,
     Floats { size: [.., k], x, w, .. }: &Floats<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
-    Sums { start, stride }: Sums,
+    sums: Sums,
     copies: &mut Copies,
+    finish: Finish<'_>,
 ) {
     for depth in deep_steps(kernel, *k) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = Panels::InPlace(rows_of(w, *index, [&depth, columns], &mut copies.w));
         let size = [rows.len(), columns.len(), depth.len()];
+        let (product, finish) = (PanelProduct { size, x, w }, finish.filter(|_| depth.end == *k));
         // SAFETY: as the caller promises. The first step writes all sums.
-        unsafe { kernel.panels(&PanelProduct { size, x, w }, start, stride, depth.start > 0) };
+        unsafe { multiply_panels(kernel, &product, sums, depth.start > 0, finish) };
     }
 }
 
@@ -213,6 +273,7 @@ unsafe fn by_panels(
     ProductBlock { index, rows, columns }: &ProductBlock,
     Sums { start, stride }: Sums,
     Copies { x: x_copy, w: panels, row_major }: &mut Copies,
+    finish: Finish<'_>,
 ) {
     let deep = k.div_ceil(k.div_ceil(PANEL / kernel.columns));
     let wide = (PACKED / deep).next_multiple_of(kernel.columns);
@@ -224,16 +285,83 @@ unsafe fn by_panels(
             for row in (0..rows.len()).step_by(HIGH) {
                 let size = [HIGH.min(rows.len() - row), some.len(), depth.len()];
                 let x = Rows { data: &x.data[row * x.stride..], ..x };
-                let start = start.wrapping_add(row * stride + left - columns.start);
+                let place = [row, left - columns.start];
+                let start = start.wrapping_add(row * stride + place[1]);
+                let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, place));
                 let product = PanelProduct {
                     size,
                     x,
                     w: Panels::Packed { data: panels, pitch: kernel.columns * depth.len() },
                 };
+                let sums = Sums { start, stride };
                 // SAFETY: as the caller promises. The first step writes all sums.
-                unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
+                unsafe { multiply_panels(kernel, &product, sums, depth.start > 0, finish) };
             }
         }
+    }
+}
+
+/// Computes sums of panels, or adds to them if there are `more`. Those of a panel's columns are finished while they are in
+/// the cache.
+///
+/// # Safety
+/// As for the kernel's `panels`.
+unsafe fn multiply_panels(
+    kernel: &Kernel,
+    product: &PanelProduct<'_>,
+    Sums { start, stride }: Sums,
+    more: bool,
+    finish: Finish<'_>,
+) {
+    let Some((links, [row, column])) = finish else {
+        // SAFETY: as the caller promises.
+        return unsafe { kernel.panels(product, start, stride, more) };
+    };
+    let [rows, columns, depth] = product.size;
+    let mut at = 0;
+    while at < columns {
+        let left = columns - at;
+        // The kernel cuts the last columns into tiles of about equal widths.
+        let width = if left < 2 * kernel.columns { left } else { kernel.columns };
+        let w = match product.w {
+            Panels::Packed { data, pitch } => {
+                Panels::Packed { data: &data[at / kernel.columns * pitch..], pitch }
+            }
+            Panels::InPlace(rows) => Panels::InPlace(Rows { data: &rows.data[at..], ..rows }),
+            Panels::Scattered(data, offsets) => Panels::Scattered(&data[at..], offsets),
+        };
+        let product = PanelProduct { size: [rows, width, depth], x: product.x, w };
+        let sums = start.wrapping_add(at);
+        // SAFETY: as the caller promises. The links are those of the rows and columns that were just multiplied.
+        unsafe {
+            kernel.panels(&product, sums, stride, more);
+            links.finish([row, rows], [column + at, width], sums, stride);
+        }
+        at += width;
+    }
+}
+
+/// Computes dot products of rows and copies of columns.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_copied_columns(
+    kernel: &Kernel,
+    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    Sums { start, stride }: Sums,
+    Copies { x: x_copy, w: copy, row_major }: &mut Copies,
+) {
+    for depth in steps(*k, LONG) {
+        w.copy(*index, [depth.clone(), columns.clone()], row_major);
+        let rows_of_w = row_major.chunks_exact(columns.len());
+        copy.clear();
+        copy.extend((0..columns.len()).flat_map(|c| rows_of_w.clone().map(move |row| row[c])));
+        let x = rows_of(x, *index, [rows, &depth], x_copy);
+        let w = Rows { data: copy, stride: depth.len() };
+        let size = [rows.len(), columns.len(), depth.len()];
+        // SAFETY: as the caller promises. The first step writes all sums.
+        unsafe { kernel.dots(&DotProducts { size, x, w }, start, stride, depth.start > 0) };
     }
 }
 

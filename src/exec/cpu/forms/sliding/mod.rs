@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use self::depthwise::{ImagePlane, PlaneShape, WEIGHTS};
+use self::depthwise::{ImagePlane, PlaneShape};
 use self::layout::{Layout, Line, Pick, layouts, lines};
 use self::stencil::{Stencil, Tap};
 use crate::base::dtype::DType;
@@ -68,8 +68,8 @@ struct Worker<'a> {
     taps: Vec<Tap>,
     /// The elements that the machine computed last, by position among all images.
     tile: Range<usize>,
-    /// The weights of an image, and its position.
-    weights: ([f32; WEIGHTS], usize),
+    /// The images whose weights the machine computed last, by position.
+    weights: Range<usize>,
     /// The block that is laid out: its image, its first row and its rows.
     laid: Option<[usize; 3]>,
 }
@@ -140,7 +140,10 @@ pub(crate) fn run(
         layout,
         narrow,
     };
-    let buffer = slide.narrow.iter().map(Layout::buffer).fold(slide.layout.buffer(), usize::max);
+    let buffer = match slide.planes {
+        Some(_) => 0,
+        None => slide.narrow.iter().map(Layout::buffer).fold(slide.layout.buffer(), usize::max),
+    };
     let worker = || Worker {
         element: Machine::new(element),
         weight: Machine::new(weight),
@@ -148,7 +151,7 @@ pub(crate) fn run(
         block: vec![0; buffer],
         out: vec![0; buffer],
         taps: Vec::new(),
-        weights: ([0.0; WEIGHTS], usize::MAX),
+        weights: 0..0,
         tile: 0..0,
         laid: None,
     };
@@ -202,14 +205,18 @@ impl Slide<'_> {
         at: usize,
         (shape, image, rows): (PlaneShape, usize, Range<usize>),
     ) {
-        let Worker { weight, after, weights: (weights, of), .. } = worker;
-        if *of != image {
-            let len = self.taps.len();
-            let span = Span { inputs: &self.weights, start: image * len, len, acc: &[] };
-            weight.run(span);
-            weights[..len].copy_from_slice(cast_slice(weight.root(0, span)));
-            *of = image;
+        let Worker { weight, after, weights, .. } = worker;
+        let taps = self.taps.len();
+        let known = weights.contains(&image);
+        if !known {
+            *weights = image..(image + (TILE / taps).max(1)).min(self.total / self.elements);
         }
+        let (start, len) = (weights.start * taps, weights.len() * taps);
+        let span = Span { inputs: &self.weights, start, len, acc: &[] };
+        if !known {
+            weight.run(span);
+        }
+        let weights = &cast_slice(weight.root(0, span))[(image - weights.start) * taps..][..taps];
         let words = &self.memory.unwrap_or_default()[image * self.elements..][..self.elements];
         let plane = ImagePlane { shape, image: cast_slice(words), weights };
         let len = rows.len() * self.row;
