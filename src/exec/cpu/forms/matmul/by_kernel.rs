@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::{Floats, Matrices};
-use super::outputs::ProductOutputs;
 use super::vector;
 use crate::exec::cpu::forms::epilogue::RowLinks;
 
@@ -23,6 +22,9 @@ const PANEL: usize = 12 << 10;
 const PACKED: usize = 48 << 10;
 /// Rows of the left operand that stay in the second-level cache beside those panels.
 const HIGH: usize = 96;
+/// Sums of so few products are limited by the writes of results: the writes of some rows follow each other in memory.
+const SHALLOW: usize = 64;
+const LOW: usize = 12;
 /// Most rows of the right operand that are copied or read by strips at a time.
 pub(super) const STRIP: usize = 256;
 /// Most columns behind the last whole panel, and fewest elements of a column, that are multiplied as dot products.
@@ -54,19 +56,18 @@ pub(super) struct Copies {
     row_major: Vec<f32>,
 }
 
-/// The epilogue of a block: the operations that follow each row, and the first row and column of a part of the block.
-type Finish<'l> = Option<(&'l RowLinks<'l>, [usize; 2])>;
+/// The epilogue of some columns of a block: the operations that follow its rows, and the first of the columns.
+type Finish<'l> = Option<(&'l RowLinks<'l>, usize)>;
 
-/// Computes the sums of `block`, of which the first is that of element `start` of `results`. Returns whether it also
-/// computed their results.
+/// Computes the sums of `block`. Returns whether it also computed their results, by the links of the block's rows.
 ///
 /// # Safety
 /// All sums of the block can be written at `sums` by this call alone.
-pub(super) unsafe fn multiply(
+pub(super) unsafe fn multiply<'l>(
     kernel: &Kernel,
     floats: &Floats<'_>,
     block: &ProductBlock,
-    (results, start): (&ProductOutputs<'_>, usize),
+    links: &dyn Fn() -> Option<RowLinks<'l>>,
     sums: Sums,
     copies: &mut Copies,
 ) -> bool {
@@ -82,13 +83,12 @@ pub(super) unsafe fn multiply(
         let end = columns.end.min(n - last_columns(kernel, [n, k])).max(columns.start);
         let (some, last) = (columns.start..end, end..columns.end);
         let block = &ProductBlock { index: *index, rows: rows.clone(), columns: some };
-        let links = || results.row_links(start, [rows.len(), columns.len()], sums.stride);
         let width = block.columns.len();
         let links = match rows.len() {
             _ if width == 0 => links(),
             _ if floats.panels.is_some() => {
                 let links = links();
-                let finish = links.as_ref().map(|links| (links, [0; 2]));
+                let finish = links.as_ref().map(|links| (links, 0));
                 by_kept_panels(kernel, floats, block, sums, copies, finish);
                 links
             }
@@ -98,7 +98,7 @@ pub(super) unsafe fn multiply(
             }
             ..=SOME if !copied && column == 1 && fits_in_place(row, k * width) => {
                 let links = links();
-                let finish = links.as_ref().map(|links| (links, [0; 2]));
+                let finish = links.as_ref().map(|links| (links, 0));
                 in_place(kernel, floats, block, sums, copies, finish);
                 links
             }
@@ -108,7 +108,7 @@ pub(super) unsafe fn multiply(
             }
             _ => {
                 let links = links();
-                let finish = links.as_ref().map(|links| (links, [0; 2]));
+                let finish = links.as_ref().map(|links| (links, 0));
                 by_panels(kernel, floats, block, sums, copies, finish);
                 links
             }
@@ -152,7 +152,7 @@ unsafe fn by_kept_panels(
     kernel: &Kernel,
     Floats { size: [.., k], x, panels, .. }: &Floats<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
-    Sums { start, stride }: Sums,
+    sums: Sums,
     copies: &mut Copies,
     finish: Finish<'_>,
 ) {
@@ -161,16 +161,11 @@ unsafe fn by_kept_panels(
     let data = &panels.unwrap_or_default()[columns.start / kernel.columns * pitch..];
     for depth in deep_steps(kernel, *k) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
-        let data = &data[depth.start * kernel.columns..];
-        for row in (0..rows.len()).step_by(HIGH) {
-            let size = [HIGH.min(rows.len() - row), columns.len(), depth.len()];
-            let x = Rows { data: &x.data[row * x.stride..], ..x };
-            let product = PanelProduct { size, x, w: Panels::Packed { data, pitch } };
-            let sums = Sums { start: start.wrapping_add(row * stride), stride };
-            let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, [row, 0]));
-            // SAFETY: as the caller promises. The first step writes all sums.
-            unsafe { multiply_panels(kernel, &product, sums, depth.start > 0, finish) };
-        }
+        let w = Panels::Packed { data: &data[depth.start * kernel.columns..], pitch };
+        let size = [rows.len(), columns.len(), depth.len()];
+        let (product, finish) = (PanelProduct { size, x, w }, finish.filter(|_| depth.end == *k));
+        // SAFETY: as the caller promises. The first step writes all sums.
+        unsafe { multiply_panels(kernel, &product, sums, depth.start > 0, finish) };
     }
 }
 
@@ -282,27 +277,21 @@ unsafe fn by_panels(
         for depth in steps(*k, deep) {
             w.pack(*index, [&depth, &some], kernel.columns, (panels, row_major));
             let x = rows_of(x, *index, [rows, &depth], x_copy);
-            for row in (0..rows.len()).step_by(HIGH) {
-                let size = [HIGH.min(rows.len() - row), some.len(), depth.len()];
-                let x = Rows { data: &x.data[row * x.stride..], ..x };
-                let place = [row, left - columns.start];
-                let start = start.wrapping_add(row * stride + place[1]);
-                let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, place));
-                let product = PanelProduct {
-                    size,
-                    x,
-                    w: Panels::Packed { data: panels, pitch: kernel.columns * depth.len() },
-                };
-                let sums = Sums { start, stride };
-                // SAFETY: as the caller promises. The first step writes all sums.
-                unsafe { multiply_panels(kernel, &product, sums, depth.start > 0, finish) };
+            let size = [rows.len(), some.len(), depth.len()];
+            let w = Panels::Packed { data: panels, pitch: kernel.columns * depth.len() };
+            let place = left - columns.start;
+            let sums = Sums { start: start.wrapping_add(place), stride };
+            let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, place));
+            // SAFETY: as the caller promises. The first step writes all sums.
+            unsafe {
+                let product = PanelProduct { size, x, w };
+                multiply_panels(kernel, &product, sums, depth.start > 0, finish);
             }
         }
     }
 }
 
-/// Computes sums of panels, or adds to them if there are `more`. Those of a panel's columns are finished while they are in
-/// the cache.
+/// Computes sums of panels, or adds to them if there are `more`. They are finished while they are in the cache.
 ///
 /// # Safety
 /// As for the kernel's `panels`.
@@ -313,31 +302,38 @@ unsafe fn multiply_panels(
     more: bool,
     finish: Finish<'_>,
 ) {
-    let Some((links, [row, column])) = finish else {
-        // SAFETY: as the caller promises.
-        return unsafe { kernel.panels(product, start, stride, more) };
+    let [all, columns, depth] = product.size;
+    let (high, wide) = match finish {
+        _ if depth <= SHALLOW => (LOW, columns),
+        Some(_) => (HIGH, kernel.columns),
+        None => (HIGH, columns),
     };
-    let [rows, columns, depth] = product.size;
-    let mut at = 0;
-    while at < columns {
-        let left = columns - at;
-        // The kernel cuts the last columns into tiles of about equal widths.
-        let width = if left < 2 * kernel.columns { left } else { kernel.columns };
-        let w = match product.w {
-            Panels::Packed { data, pitch } => {
-                Panels::Packed { data: &data[at / kernel.columns * pitch..], pitch }
+    for row in (0..all).step_by(high) {
+        let x = Rows { data: &product.x.data[row * product.x.stride..], ..product.x };
+        let rows = high.min(all - row);
+        let mut at = 0;
+        while at < columns {
+            let left = columns - at;
+            // The kernel cuts the last columns into tiles of about equal widths.
+            let width = if left < 2 * wide { left } else { wide };
+            let w = match product.w {
+                Panels::Packed { data, pitch } => {
+                    Panels::Packed { data: &data[at / kernel.columns * pitch..], pitch }
+                }
+                Panels::InPlace(rows) => Panels::InPlace(Rows { data: &rows.data[at..], ..rows }),
+                Panels::Scattered(data, offsets) => Panels::Scattered(&data[at..], offsets),
+            };
+            let product = PanelProduct { size: [rows, width, depth], x, w };
+            let sums = start.wrapping_add(row * stride + at);
+            // SAFETY: as the caller promises. The links are those of the rows and columns that were just multiplied.
+            unsafe {
+                kernel.panels(&product, sums, stride, more);
+                if let Some((links, column)) = finish {
+                    links.finish([row, rows], [column + at, width], sums, stride);
+                }
             }
-            Panels::InPlace(rows) => Panels::InPlace(Rows { data: &rows.data[at..], ..rows }),
-            Panels::Scattered(data, offsets) => Panels::Scattered(&data[at..], offsets),
-        };
-        let product = PanelProduct { size: [rows, width, depth], x: product.x, w };
-        let sums = start.wrapping_add(at);
-        // SAFETY: as the caller promises. The links are those of the rows and columns that were just multiplied.
-        unsafe {
-            kernel.panels(&product, sums, stride, more);
-            links.finish([row, rows], [column + at, width], sums, stride);
+            at += width;
         }
-        at += width;
     }
 }
 

@@ -31,7 +31,8 @@ pub(super) struct PlaneShape {
     /// Zeros before the first row, and before the first element of a row.
     above: usize,
     before: usize,
-    /// Windows of a row.
+    /// Rows of windows, and windows of a row.
+    rows: usize,
     columns: usize,
 }
 
@@ -51,8 +52,32 @@ impl PlaneShape {
             width: along.inside.len(),
             above: down.inside.start,
             before: along.inside.start,
+            rows: down.count,
             columns: along.count,
         })
+    }
+
+    /// Rows of windows.
+    pub fn rows(self) -> usize {
+        self.rows
+    }
+
+    pub fn width(self) -> usize {
+        self.width
+    }
+
+    /// Elements of an image.
+    pub fn elements(self) -> usize {
+        self.height * self.width
+    }
+
+    /// The rows of the image that some `rows` of windows cover, and the shape of the image of those rows alone.
+    pub fn band(self, rows: &Range<usize>) -> (Range<usize>, Self) {
+        let (first, last) = (rows.start * self.step, rows.end.max(1) * self.step - self.step);
+        let end = (last + self.size).saturating_sub(self.above).min(self.height);
+        let start = first.saturating_sub(self.above).min(end);
+        let above = self.above.saturating_sub(first);
+        (start..end, Self { height: end - start, above, ..self })
     }
 }
 
@@ -304,6 +329,7 @@ mod tests {
                             width,
                             above: pad,
                             before: pad,
+                            rows,
                             columns,
                         };
                         let mut image: Vec<f32> =
@@ -320,6 +346,14 @@ mod tests {
                         for rows in [0..rows, rows / 2..rows, 0..1] {
                             let mut out = vec![7.0; rows.len() * columns];
                             run_by(by, &plane, rows.clone(), &mut out);
+                            let (band, shape) = shape.band(&rows);
+                            let image = &image[band.start * width..band.end * width];
+                            let mut of_band = vec![8.0; out.len()];
+                            let plane_of_band = ImagePlane { shape, image, ..plane };
+                            run_by(by, &plane_of_band, 0..rows.len(), &mut of_band);
+                            let bits =
+                                |all: &[f32]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                            assert_eq!(bits(&out), bits(&of_band), "{shape:?} {rows:?}");
                             for (got, want) in out.into_iter().zip(expected(&plane, &rows)) {
                                 let same =
                                     f64::from(got) == want || (got.is_nan() && want.is_nan());
