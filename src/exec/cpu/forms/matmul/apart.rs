@@ -11,7 +11,7 @@ use crate::error::DeviceError;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::tape::{Machine, Span, TILE};
-use crate::plan::MatMulForm;
+use crate::plan::ProductForm;
 
 /// A product of `f32` with its epilogue.
 pub(crate) struct ProductApart<'a> {
@@ -30,7 +30,7 @@ impl<'a> ProductApart<'a> {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if an operand has to be stored, and the host lacks the memory.
-    pub fn of(job: &Job<'a>, product: &MatMulForm) -> Result<Self, DeviceError> {
+    pub fn of(job: &Job<'a>, product: &ProductForm) -> Result<Self, DeviceError> {
         let floats = Floats::new(product, Matrices::of(job, product, true)?);
         // Blocks need not begin with a panel.
         Ok(Self { floats: Floats { panels: None, ..floats }, epilogue: Epilogue::of(job) })

@@ -13,7 +13,7 @@ use crate::exec::cpu::forms::matmul::ProductApart;
 use crate::exec::cpu::operands::{SharedOutputs, for_each, parts};
 use crate::expr::ExprNode;
 use crate::ops::Combine;
-use crate::plan::{Form, Home, MatMulForm, OperandSource, Plan, ReduceForm, Sliding, Step};
+use crate::plan::{Form, Home, OperandSource, Plan, ProductForm, ReduceForm, Sliding, Step};
 
 /// Most elements of the images of a block, which stay in the second-level cache beside the product's operands.
 const BLOCK: usize = 128 << 10;
@@ -64,8 +64,8 @@ fn found(plan: &Plan, at: usize) -> Option<()> {
 fn forms<'p>(
     step: &'p Step,
     next: &'p Step,
-) -> Option<(&'p MatMulForm, &'p ReduceForm, &'p Sliding)> {
-    let (Form::MatMul(product), Form::Reduce(reduce)) = (&step.form, &next.form) else {
+) -> Option<(&'p ProductForm, &'p ReduceForm, &'p Sliding)> {
+    let (Form::Product(product), Form::Reduce(reduce)) = (&step.form, &next.form) else {
         return None;
     };
     let sliding = reduce.sliding.as_ref()?;
@@ -86,8 +86,8 @@ fn forms<'p>(
 
 /// The size of blocks, which depends on the sizes of a step alone. `None` if all planes of an image are one block, which
 /// threads find in their caches anyway, or if blocks would be too low.
-fn block_size(product: &MatMulForm, shape: PlaneShape) -> Option<BlockSize> {
-    let &MatMulForm { m, n, k, .. } = product;
+fn block_size(product: &ProductForm, shape: PlaneShape) -> Option<BlockSize> {
+    let &ProductForm { m, n, k, .. } = product;
     let all = shape.rows();
     let wide = (n * m).div_ceil(BLOCK);
     if wide < 2 {
