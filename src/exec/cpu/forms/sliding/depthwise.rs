@@ -291,7 +291,7 @@ mod tests {
 
     /// The sums of all windows, element by element in double precision.
     fn expected(plane: &ImagePlane<'_>, rows: &Range<usize>) -> Vec<f64> {
-        let PlaneShape { size, step, height, width, above, before, columns } = plane.shape;
+        let PlaneShape { size, step, height, width, above, before, columns, .. } = plane.shape;
         let sum = |row: usize, column: usize| {
             let mut sum = 0.0;
             for (i, j) in (0..size).flat_map(|i| (0..size).map(move |j| (i, j))) {
