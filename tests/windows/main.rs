@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod convolution;
+mod expanded;
 mod pooling;
 mod sliding;
 mod transposed;

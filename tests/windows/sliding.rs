@@ -20,7 +20,7 @@ fn places(
 }
 
 /// A convolution of filters of one channel each, and the sums of sizes, in double precision.
-fn depthwise(
+pub fn depthwise(
     [images, channels, h, w]: [usize; 4],
     times: usize,
     [kh, kw]: [usize; 2],

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::tape::Tape;
 use crate::exec::cpu::forms::epilogue::chain::Chain;
 use crate::exec::cpu::forms::matmul::single_call::SingleCall;
+use crate::exec::cpu::forms::sliding::expanded;
 use crate::plan::{Plan, Step};
 
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
@@ -15,6 +16,8 @@ const INLINE_SECONDS: f64 = 100e-6;
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
     tapes: Vec<Tapes>,
+    /// For each step, whether the next computes its results and reads them at once.
+    joins_next: Vec<bool>,
     is_short: bool,
 }
 
@@ -49,10 +52,11 @@ pub(super) struct Tapes {
 impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {
         let tapes = plan.steps.iter().map(|_| Tapes::default()).collect();
+        let joins_next = (0..plan.steps.len()).map(|at| expanded::follows(&plan, at)).collect();
         // The time of a user's function is unknown.
         let calls_user =
             || plan.steps.iter().any(|step| step.form.kernel().custom_kernel().is_some());
-        Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, tapes }
+        Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, tapes, joins_next }
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.
@@ -62,6 +66,11 @@ impl CpuProgram {
 
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Returns whether the step after step `at` computes its results too.
+    pub(super) fn joins_next(&self, at: usize) -> bool {
+        self.joins_next[at]
     }
 
     /// The steps in the order in which they run, each with its tapes.

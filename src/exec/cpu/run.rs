@@ -9,7 +9,7 @@ use super::forms;
 use super::job::Job;
 use super::pool::CpuPool;
 use super::program::{CpuProgram, Tapes};
-use super::values::{RunData, RunValues};
+use super::values::{HeldValues, RunData, RunValues};
 use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
@@ -48,11 +48,18 @@ pub(super) fn run(
     let mut values = RunValues::new(plan, data, pool);
     let failures = Failures::default();
     let mut dispatches = 0;
+    let mut before = None;
     for (at, (step, tapes)) in program.steps().enumerate() {
+        if program.joins_next(at) {
+            before = Some((step, tapes, values.hold(step)));
+            dispatches += 1;
+            continue;
+        }
+        let before = before.take();
         let is_empty = step.is_empty();
         let _timing = (!is_empty).then(|| timeline.begin_span(TimedWork::Step(at)));
         let done = if wanted() {
-            run_step(step, tapes, &mut values, data.functions, &failures)
+            run_step((step, tapes), before, &mut values, data.functions, &failures)
         } else {
             Err(RunError::Cancelled.into())
         };
@@ -71,9 +78,10 @@ pub(super) fn run(
     Ok(CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses })
 }
 
+/// Runs a step, and the step `before` it if that joins it.
 fn run_step(
-    step: &Step,
-    tapes: &Tapes,
+    (step, tapes): (&Step, &Tapes),
+    before: Option<(&Step, &Tapes, HeldValues)>,
     values: &mut RunValues<'_>,
     functions: &[CpuFunction],
     failures: &Failures,
@@ -84,10 +92,20 @@ fn run_step(
         outputs.push(values.buffer_for(id)?);
     }
     if !step.is_empty() {
-        compute(&Job { step, tapes, values: values.all(), functions, failures }, &mut outputs)?;
+        let job = Job { step, tapes, values: values.all(), functions, failures };
+        match &before {
+            Some((step, tapes, held)) => {
+                let before = Job { step, tapes, values: held, functions, failures };
+                forms::sliding::expanded::run(&before, &job, &mut outputs)?;
+            }
+            None => compute(&job, &mut outputs)?,
+        }
     }
     for (id, buffer) in ids.zip(outputs) {
         values.put(id, buffer);
+    }
+    if let Some((.., held)) = before {
+        values.give_back(held);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::pool::CpuPool;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::ops::CpuFunction;
-use crate::plan::{Home, Plan, ValueId};
+use crate::plan::{Home, Plan, Step, ValueId};
 
 /// The data of a run, with the types and lengths that its plan was made for.
 #[derive(Clone, Copy, Default)]
@@ -20,6 +20,9 @@ pub(crate) struct RunData<'a> {
     /// The functions behind the batch's custom kernels.
     pub functions: &'a [CpuFunction],
 }
+
+/// Values that a step reads after others have run.
+pub(super) type HeldValues = SmallVec<[Option<Arc<HostBuffer>>; 8]>;
 
 pub(super) struct RunValues<'a> {
     plan: &'a Plan,
@@ -83,6 +86,22 @@ impl<'a> RunValues<'a> {
             return None;
         }
         Arc::try_unwrap(buffer).ok().map(HostBuffer::into_words)
+    }
+
+    /// Holds the values that `step` reads, by position. Their memory is not reused before they are
+    /// [given back](Self::give_back).
+    pub fn hold(&self, step: &Step) -> HeldValues {
+        let mut held = HeldValues::from_elem(None, self.values.len());
+        for value in step.operands.iter().filter_map(|operand| operand.source.value()) {
+            held[value.index()] = self.values[value.index()].clone();
+        }
+        held
+    }
+
+    /// Returns the memory of held values to the pool if nobody else has it by now.
+    pub fn give_back(&self, held: HeldValues) {
+        let own = held.into_iter().flatten().filter(|buffer| Arc::strong_count(buffer) == 1);
+        own.for_each(|buffer| self.pool.give(buffer));
     }
 
     /// Returns the buffers of `values`, which outlive the run.

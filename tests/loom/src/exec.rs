@@ -8,7 +8,7 @@ pub mod budget;
 mod host;
 #[path = "../../../src/exec/memory.rs"]
 pub mod memory;
-#[path = "../../../src/exec/cpu/pool.rs"]
+#[path = "../../../src/exec/cpu/pool/mod.rs"]
 pub mod pool;
 #[path = "threads.rs"]
 pub mod threads;

@@ -1,14 +1,11 @@
 //! The kernel forms on the cores, one file or folder a form.
 
 pub(crate) mod attention;
-mod border;
 pub(crate) mod custom;
 pub(crate) mod epilogue;
 pub(crate) mod fold;
-mod join;
 pub(crate) mod map;
 pub(crate) mod matmul;
-pub(crate) mod normalize;
 pub(crate) mod order;
 pub(crate) mod reduce;
 pub(crate) mod row;

@@ -38,12 +38,12 @@ fn layout(random: &mut Random, [rows, columns]: [usize; 2]) -> (View, usize) {
 #[test]
 fn products_of_random_sizes_and_layouts() {
     let mut random = Random(1);
-    let count = if cfg!(miri) { 6 } else { 60 };
+    let count = if cfg!(miri) { 6 } else { 100 };
     for _ in 0..count {
         // Sizes around those of tiles, and parts of k.
-        let m = random.of(&[1, 1, 2, 3, 5, 6, 7, 12, 13, 25, 40]);
-        let n = random.of(&[1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 65, 130]);
-        let k = random.of(&[1, 2, 3, 30, 255, 256, 257, 385]);
+        let m = random.of(&[1, 1, 2, 3, 5, 6, 7, 12, 13, 25, 40, 130]);
+        let n = random.of(&[1, 2, 7, 8, 15, 16, 17, 31, 33, 49, 64, 65, 98, 130, 148]);
+        let k = random.of(&[1, 2, 3, 30, 64, 70, 255, 256, 257, 385]);
         let ((xv, x_len), (wv, w_len)) = (layout(&mut random, [m, k]), layout(&mut random, [k, n]));
         let (mut xs, mut ws) = (floats(x_len, 1), floats(w_len, 2));
         if random.below(4) == 0 {

@@ -1,15 +1,11 @@
-//! Chains: operations that follow a sum, each of which takes the result of the one before and a second operand. A loop
-//! runs all of them over lanes in registers.
-
-#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
+//! Chains: operations that follow a sum, each of which takes the result of the one before and a second operand.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
-use crate::exec::cpu::forms::vectors::{self, Lanes};
+use super::links::{RowLinks, SegmentLink, SegmentLinks, SegmentOperand, run_links};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::pair::Second;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
@@ -104,243 +100,62 @@ impl Chain {
     }
 }
 
-/// An operation over the lanes of a segment.
-#[derive(Clone, Copy)]
-struct SegmentLink<'s> {
-    op: Second,
-    operand: SegmentOperand<'s>,
-}
-
-#[derive(Clone, Copy)]
-enum SegmentOperand<'s> {
-    Splat(f32),
-    Lanes(&'s [f32]),
-}
-
 impl BoundChain<'_> {
     /// Replaces `sums`, which begin at position `start` of the out space, by the results of the chain.
     pub fn apply(&self, start: usize, sums: &mut [f32]) {
         let (mut at, end) = (start, start + sums.len());
+        let mut links = SegmentLinks::new();
         while at < end {
-            let (run, column) = (at / self.run, at % self.row);
-            let next = end.min((run + 1).saturating_mul(self.run));
-            let next = next.min(at.saturating_add(self.row - column));
-            let links = self.links.iter().map(|(op, operand)| {
-                let operand = match operand {
-                    Bound::Constant(number) => SegmentOperand::Splat(*number),
-                    Bound::Runs(values) => SegmentOperand::Splat(values[run]),
-                    Bound::Columns(values) => SegmentOperand::Lanes(&values[column..]),
-                    Bound::Memory(words) => SegmentOperand::Lanes(&words[at..next]),
-                };
-                SegmentLink { op: *op, operand }
-            });
-            let links: SmallVec<[SegmentLink<'_>; 8]> = links.collect();
+            let next = self.segment_end(at).min(end);
+            links.clear();
+            self.links_of(at..next, |link| links.push(link));
             run_links(&links, &mut sums[at - start..next - start]);
             at = next;
         }
     }
-}
 
-/// The loop for the instructions of one kind of processor, over as many lanes as the operands have.
-type RunLinks = unsafe fn(&[SegmentLink<'_>], &mut [f32]);
-
-fn run_links(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-    static NATIVE: LazyLock<RunLinks> = LazyLock::new(|| all()[0]);
-    run_links_by(*NATIVE, links, lanes);
-}
-
-fn run_links_by(by: RunLinks, links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-    for link in links {
-        if let SegmentOperand::Lanes(operand) = link.operand {
-            assert!(operand.len() >= lanes.len(), "an operand has all lanes");
-        }
-    }
-    // SAFETY: the processor has the instructions of `by` (`all`), and the operands have all lanes.
-    unsafe { by(links, lanes) }
-}
-
-/// The loops that this processor can run, the best first.
-fn all() -> Vec<RunLinks> {
-    let mut all: Vec<RunLinks> = Vec::new();
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        if vectors::has_avx512() {
-            all.push(links_avx512);
-        }
-        if vectors::has_avx2() {
-            all.push(links_avx2);
-        }
-    }
-    all.push(links_plain);
-    all
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,avx2,fma")]
-unsafe fn links_avx512(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-    // SAFETY: as the caller promises.
-    unsafe { any_links::<std::arch::x86_64::__m512, 8>(links, lanes) }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn links_avx2(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-    // SAFETY: as the caller promises.
-    unsafe { any_links::<std::arch::x86_64::__m256, 4>(links, lanes) }
-}
-
-unsafe fn links_plain(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-    // SAFETY: as the caller promises.
-    unsafe { any_links::<vectors::Plain, 4>(links, lanes) }
-}
-
-/// Vectors at a time towards the end of a segment.
-const FEW: usize = 3;
-
-/// Replaces `lanes` by the results of the links, `N` vectors at a time.
-///
-/// # Safety
-/// The processor has the instructions of `L`, and operands have all lanes.
-#[inline(always)]
-unsafe fn any_links<L: Lanes, const N: usize>(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-    let mut at = 0;
-    // SAFETY: as the caller promises; each call gets no more lanes than there are.
-    unsafe {
-        while at + N * L::LEN <= lanes.len() {
-            run_at::<L, N>(links, at, lanes.as_mut_ptr().add(at), L::LEN);
-            at += N * L::LEN;
-        }
-        while at + FEW * L::LEN <= lanes.len() {
-            run_at::<L, FEW>(links, at, lanes.as_mut_ptr().add(at), L::LEN);
-            at += FEW * L::LEN;
-        }
-        while at < lanes.len() {
-            let count = L::LEN.min(lanes.len() - at);
-            run_at::<L, 1>(links, at, lanes.as_mut_ptr().add(at), count);
-            at += count;
-        }
-    }
-}
-
-/// Computes `N` vectors of lanes, which begin at position `at` of the segment. The last has `count` lanes.
-///
-/// # Safety
-/// As for [`any_links`].
-#[inline(always)]
-unsafe fn run_at<L: Lanes, const N: usize>(
-    links: &[SegmentLink<'_>],
-    at: usize,
-    lanes: *mut f32,
-    count: usize,
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let mut values = [L::splat(0.0); N];
-        for i in 0..N {
-            values[i] = some::<L, N>(lanes, i, count);
-        }
-        for &SegmentLink { op, operand } in links {
-            let mut own = [L::splat(0.0); N];
-            let mut may_be_nan = true;
-            match operand {
-                SegmentOperand::Splat(number) => {
-                    own = [L::splat(number); N];
-                    may_be_nan = number.is_nan();
-                }
-                SegmentOperand::Lanes(operand) => {
-                    for i in 0..N {
-                        own[i] = some::<L, N>(operand.as_ptr().add(at), i, count);
-                    }
-                }
+    /// The operands of `rows` rows of `columns` sums each, the first of which is at position `start` of the out space, and
+    /// which begin `stride` positions apart. `None` if an operand changes within a row.
+    pub fn of_rows(
+        &self,
+        start: usize,
+        [rows, columns]: [usize; 2],
+        stride: usize,
+    ) -> Option<RowLinks<'_>> {
+        let mut links = Vec::with_capacity(rows * self.links.len());
+        for at in (start..).step_by(stride.max(1)).take(rows) {
+            if self.segment_end(at) < at + columns {
+                return None;
             }
-            for i in 0..N {
-                let (t, z) = (values[i], own[i]);
-                values[i] = match op {
-                    Second::Add => t.add(z),
-                    Second::Mul => t.mul(z),
-                    Second::Sub => t.sub(z),
-                    Second::SubFrom => z.sub(t),
-                    Second::Min if !may_be_nan => t.lesser(z),
-                    Second::Min => t.lesser(z).or_nan_of(z),
-                    Second::MinOf => z.lesser(t).or_nan_of(t),
-                    Second::Max if !may_be_nan => t.greater(z),
-                    Second::Max => t.greater(z).or_nan_of(z),
-                    Second::MaxOf => z.greater(t).or_nan_of(t),
-                    Second::Square => t.mul(t),
-                };
-            }
+            self.links_of(at..at + columns, |link| links.push(link));
         }
-        for i in 0..N {
-            let to = lanes.add(i * L::LEN);
-            if N > 1 {
-                values[i].store(to);
-            } else {
-                values[i].store_first(to, count);
-            }
+        Some(RowLinks::new(links, self.links.len(), columns))
+    }
+
+    /// The end of the positions from `at` on that share their values of runs and lie in one row.
+    fn segment_end(&self, at: usize) -> usize {
+        let end_of_run = (at / self.run + 1).saturating_mul(self.run);
+        end_of_run.min(at.saturating_add(self.row - at % self.row))
+    }
+
+    /// Calls `take` with each link of the positions `range`, which lie in one segment.
+    fn links_of<'s>(&'s self, range: Range<usize>, mut take: impl FnMut(SegmentLink<'s>)) {
+        let (run, column) = (range.start / self.run, range.start % self.row);
+        for (op, operand) in &self.links {
+            let operand = match operand {
+                Bound::Constant(number) => SegmentOperand::Splat(*number),
+                Bound::Runs(values) => SegmentOperand::Splat(values[run]),
+                Bound::Columns(values) => SegmentOperand::Lanes(&values[column..]),
+                Bound::Memory(words) => SegmentOperand::Lanes(&words[range.clone()]),
+            };
+            take(SegmentLink { op: *op, operand });
         }
     }
-}
-
-/// Reads vector `i` of `N`. A single one has `count` elements.
-///
-/// # Safety
-/// The elements exist, and the processor has the instructions of `L`.
-#[inline(always)]
-unsafe fn some<L: Lanes, const N: usize>(from: *const f32, i: usize, count: usize) -> L {
-    // SAFETY: as the caller promises.
-    unsafe { if N > 1 { L::load(from.add(i * L::LEN)) } else { L::load_first(from, count) } }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::cpu::tape::math;
-
-    /// The result of an operation on one lane.
-    fn one(op: Second, t: f32, z: f32) -> f32 {
-        match op {
-            Second::Add => t + z,
-            Second::Mul => t * z,
-            Second::Sub => t - z,
-            Second::SubFrom => z - t,
-            Second::Min => math::min(t, z),
-            Second::MinOf => math::min(z, t),
-            Second::Max => math::max(t, z),
-            Second::MaxOf => math::max(z, t),
-            Second::Square => t * t,
-        }
-    }
-
-    #[test]
-    fn each_operation_is_that_of_single_lanes_by_the_instructions_of_any_processor() {
-        use Second::{Add, Max, MaxOf, Min, MinOf, Mul, Square, Sub, SubFrom};
-        let numbers = [-0.0, 0.0, 1.5, -2.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
-        for op in [Add, Mul, Sub, SubFrom, Min, MinOf, Max, MaxOf, Square] {
-            for len in [1, 4, 5, 15, 16, 17, 128, 140] {
-                let sums: Vec<f32> = (0..len).map(|at| numbers[at % 7]).collect();
-                let other: Vec<f32> = (0..len).map(|at| numbers[at / 7 % 7]).collect();
-                let operands = numbers.map(SegmentOperand::Splat);
-                for operand in operands.into_iter().chain([SegmentOperand::Lanes(&other)]) {
-                    for by in all() {
-                        let mut got = sums.clone();
-                        run_links_by(by, &[SegmentLink { op, operand }], &mut got);
-                        for (at, got) in got.into_iter().enumerate() {
-                            let z = match operand {
-                                SegmentOperand::Splat(number) => number,
-                                SegmentOperand::Lanes(lanes) => lanes[at],
-                            };
-                            let want = one(op, sums[at], z);
-                            let same = got.to_bits() == want.to_bits();
-                            assert!(
-                                same || (got.is_nan() && want.is_nan()),
-                                "{op:?}: {got} {want}"
-                            );
-                        }
-                    }
-                }
-            }
-        }
-    }
 
     #[test]
     fn lanes_of_any_number_take_their_own_operands() {
@@ -378,6 +193,46 @@ mod tests {
                     assert!(got == want || (got.is_nan() && want.is_nan()), "{at}: {got} {want}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn blocks_of_rows_take_the_operands_of_their_positions() {
+        const ROWS: usize = 13;
+        let number = |at: usize| ((at * 29) % 101) as f32 - 50.0;
+        for columns in [16, 17, 49, 96, 150] {
+            let len = 2 * ROWS * columns;
+            let memory: Vec<f32> = (0..len).map(|at| number(at + 7)).collect();
+            let chain = BoundChain {
+                links: vec![
+                    (Second::Sub, Bound::Runs((0..2 * ROWS).map(|at| number(at + 3)).collect())),
+                    (Second::Mul, Bound::Columns((0..columns).map(|at| number(at + 5)).collect())),
+                    (Second::Add, Bound::Memory(&memory)),
+                    (Second::Max, Bound::Constant(-90.0)),
+                ],
+                run: columns,
+                row: columns,
+            };
+            let sums: Vec<f32> = (0..len).map(number).collect();
+            let mut want = sums.clone();
+            chain.apply(0, &mut want);
+            // Some columns of the second product's rows.
+            let (first, width) = (columns / 3, columns - columns / 3);
+            let start = ROWS * columns + first;
+            let links = chain.of_rows(start, [ROWS, width], columns).unwrap();
+            let mut got = sums.clone();
+            for [row, rows] in [[0, 5], [5, ROWS - 5]] {
+                for [column, some] in [[0, width / 2], [width / 2, width - width / 2]] {
+                    let from = got[start + row * columns + column..].as_mut_ptr();
+                    // SAFETY: all rows exist.
+                    unsafe { links.finish([row, rows], [column, some], from, columns) };
+                }
+            }
+            for (at, got) in got.into_iter().enumerate() {
+                let done = at >= ROWS * columns && at % columns >= first;
+                assert_eq!(got, if done { want[at] } else { sums[at] }, "{columns}: {at}");
+            }
+            assert!(chain.of_rows(start, [1, columns], columns).is_none(), "values of two runs");
         }
     }
 }

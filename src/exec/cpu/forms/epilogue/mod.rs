@@ -2,10 +2,12 @@
 
 pub(in crate::exec::cpu) mod chain;
 mod find_chain;
+mod links;
 
 use bytemuck::cast_slice_mut;
 
 use self::chain::BoundChain;
+pub(in crate::exec::cpu) use self::links::RowLinks;
 use crate::exec::cpu::operands::{BoundInput, Chunk};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};

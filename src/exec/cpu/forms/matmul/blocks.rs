@@ -109,8 +109,12 @@ impl BlockWorker<'_> {
         let ProductBlock { index, rows, columns } = block;
         let start = (index * m + rows.start) * n + columns.start;
         let sums = Sums { start: results.sum(start), stride: n };
+        let links = || results.row_links(start, [rows.len(), columns.len()], n);
+        let (kernel, copies) = (Kernel::native(), &mut self.copies);
         // SAFETY: the sums of the block belong to this thread alone, and lie in rows of n, all of which exist.
-        unsafe { by_kernel::multiply(Kernel::native(), floats, block, sums, &mut self.copies) };
+        if unsafe { by_kernel::multiply(kernel, floats, block, &links, sums, copies) } {
+            return;
+        }
         // SAFETY: blocks are disjoint, nobody else has the results, and this thread has just written the sums of its
         // block.
         unsafe {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::{Floats, Matrices};
 use super::vector;
+use crate::exec::cpu::forms::epilogue::RowLinks;
 
 /// Most rows for which the rows of the right operand are read where they lie.
 const FEW: usize = 12;
@@ -21,8 +22,14 @@ const PANEL: usize = 12 << 10;
 const PACKED: usize = 48 << 10;
 /// Rows of the left operand that stay in the second-level cache beside those panels.
 const HIGH: usize = 96;
+/// Sums of so few products are limited by the writes of results: the writes of some rows follow each other in memory.
+const SHALLOW: usize = 64;
+const LOW: usize = 12;
 /// Most rows of the right operand that are copied or read by strips at a time.
 pub(super) const STRIP: usize = 256;
+/// Most columns behind the last whole panel, and fewest elements of a column, that are multiplied as dot products.
+const LAST: usize = 4;
+const DEEP_COLUMNS: usize = 64;
 /// Most elements of a dot product at a time: some columns of as many stay in the first-level cache.
 const LONG: usize = 1024;
 
@@ -49,32 +56,81 @@ pub(super) struct Copies {
     row_major: Vec<f32>,
 }
 
-/// Computes the sums of `block`.
+/// The epilogue of some columns of a block: the operations that follow its rows, and the first of the columns.
+type Finish<'l> = Option<(&'l RowLinks<'l>, usize)>;
+
+/// Computes the sums of `block`. Returns whether it also computed their results, by the links of the block's rows.
 ///
 /// # Safety
 /// All sums of the block can be written at `sums` by this call alone.
-pub(super) unsafe fn multiply(
+pub(super) unsafe fn multiply<'l>(
     kernel: &Kernel,
     floats: &Floats<'_>,
     block: &ProductBlock,
+    links: &dyn Fn() -> Option<RowLinks<'l>>,
     sums: Sums,
     copies: &mut Copies,
-) {
-    let [.., k] = floats.size;
+) -> bool {
+    let [_, n, k] = floats.size;
     let ([row, column], copied) = (floats.w.strides(), floats.w.is_only_copied());
+    let ProductBlock { index, rows, columns } = block;
     // SAFETY: as the caller promises.
     unsafe {
-        match block.rows.len() {
-            _ if floats.by_dots => by_dots(kernel, floats, block, sums, copies),
-            _ if floats.panels.is_some() => by_kept_panels(kernel, floats, block, sums, copies),
-            1 if copied || column == 1 => by_row(floats, block, sums, copies),
-            ..=SOME if !copied && column == 1 && fits_in_place(row, k * block.columns.len()) => {
-                in_place(kernel, floats, block, sums, copies);
-            }
-            ..=FEW if !copied => by_strips(kernel, floats, block, sums, copies),
-            _ => by_panels(kernel, floats, block, sums, copies),
+        if floats.by_dots {
+            by_dots(kernel, floats, block, sums, copies);
+            return false;
         }
+        let end = columns.end.min(n - last_columns(kernel, [n, k])).max(columns.start);
+        let (some, last) = (columns.start..end, end..columns.end);
+        let block = &ProductBlock { index: *index, rows: rows.clone(), columns: some };
+        let width = block.columns.len();
+        let links = match rows.len() {
+            _ if width == 0 => links(),
+            _ if floats.panels.is_some() => {
+                let links = links();
+                let finish = links.as_ref().map(|links| (links, 0));
+                by_kept_panels(kernel, floats, block, sums, copies, finish);
+                links
+            }
+            1 if copied || column == 1 => {
+                by_row(floats, block, sums, copies);
+                None
+            }
+            ..=SOME if !copied && column == 1 && fits_in_place(row, k * width) => {
+                let links = links();
+                let finish = links.as_ref().map(|links| (links, 0));
+                in_place(kernel, floats, block, sums, copies, finish);
+                links
+            }
+            ..=FEW if !copied => {
+                by_strips(kernel, floats, block, sums, copies);
+                None
+            }
+            _ => {
+                let links = links();
+                let finish = links.as_ref().map(|links| (links, 0));
+                by_panels(kernel, floats, block, sums, copies, finish);
+                links
+            }
+        };
+        if !last.is_empty() {
+            let sums = Sums { start: sums.start.add(width), ..sums };
+            let last = ProductBlock { index: *index, rows: rows.clone(), columns: last };
+            by_copied_columns(kernel, floats, &last, sums, copies);
+            if let Some(links) = &links {
+                let columns = [width, last.columns.len()];
+                links.finish([0, rows.len()], columns, sums.start, sums.stride);
+            }
+        }
+        links.is_some()
     }
+}
+
+/// The number of columns behind the last whole panel that are multiplied as dot products: a tile of as few columns reads
+/// more than it multiplies. The number depends on the right operand alone, so that all blocks and runs add in one order.
+pub(super) fn last_columns(kernel: &Kernel, [n, k]: [usize; 2]) -> usize {
+    let rest = n % kernel.columns;
+    if n > rest && k >= DEEP_COLUMNS && rest <= LAST { rest } else { 0 }
 }
 
 /// Returns whether so many elements, whose rows lie `row` elements apart, are read where they lie.
@@ -96,23 +152,20 @@ unsafe fn by_kept_panels(
     kernel: &Kernel,
     Floats { size: [.., k], x, panels, .. }: &Floats<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
-    Sums { start, stride }: Sums,
+    sums: Sums,
     copies: &mut Copies,
+    finish: Finish<'_>,
 ) {
     let pitch = kernel.columns * k;
     assert_eq!(columns.start % kernel.columns, 0, "blocks are whole panels");
     let data = &panels.unwrap_or_default()[columns.start / kernel.columns * pitch..];
     for depth in deep_steps(kernel, *k) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
-        let data = &data[depth.start * kernel.columns..];
-        for row in (0..rows.len()).step_by(HIGH) {
-            let size = [HIGH.min(rows.len() - row), columns.len(), depth.len()];
-            let x = Rows { data: &x.data[row * x.stride..], ..x };
-            let product = PanelProduct { size, x, w: Panels::Packed { data, pitch } };
-            let start = start.wrapping_add(row * stride);
-            // SAFETY: as the caller promises. The first step writes all sums.
-            unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
-        }
+        let w = Panels::Packed { data: &data[depth.start * kernel.columns..], pitch };
+        let size = [rows.len(), columns.len(), depth.len()];
+        let (product, finish) = (PanelProduct { size, x, w }, finish.filter(|_| depth.end == *k));
+        // SAFETY: as the caller promises. The first step writes all sums.
+        unsafe { multiply_panels(kernel, &product, sums, depth.start > 0, finish) };
     }
 }
 
@@ -145,15 +198,17 @@ unsafe fn in_place(
     kernel: &Kernel,
     Floats { size: [.., k], x, w, .. }: &Floats<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
-    Sums { start, stride }: Sums,
+    sums: Sums,
     copies: &mut Copies,
+    finish: Finish<'_>,
 ) {
     for depth in deep_steps(kernel, *k) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = Panels::InPlace(rows_of(w, *index, [&depth, columns], &mut copies.w));
         let size = [rows.len(), columns.len(), depth.len()];
+        let (product, finish) = (PanelProduct { size, x, w }, finish.filter(|_| depth.end == *k));
         // SAFETY: as the caller promises. The first step writes all sums.
-        unsafe { kernel.panels(&PanelProduct { size, x, w }, start, stride, depth.start > 0) };
+        unsafe { multiply_panels(kernel, &product, sums, depth.start > 0, finish) };
     }
 }
 
@@ -213,6 +268,7 @@ unsafe fn by_panels(
     ProductBlock { index, rows, columns }: &ProductBlock,
     Sums { start, stride }: Sums,
     Copies { x: x_copy, w: panels, row_major }: &mut Copies,
+    finish: Finish<'_>,
 ) {
     let deep = k.div_ceil(k.div_ceil(PANEL / kernel.columns));
     let wide = (PACKED / deep).next_multiple_of(kernel.columns);
@@ -221,19 +277,87 @@ unsafe fn by_panels(
         for depth in steps(*k, deep) {
             w.pack(*index, [&depth, &some], kernel.columns, (panels, row_major));
             let x = rows_of(x, *index, [rows, &depth], x_copy);
-            for row in (0..rows.len()).step_by(HIGH) {
-                let size = [HIGH.min(rows.len() - row), some.len(), depth.len()];
-                let x = Rows { data: &x.data[row * x.stride..], ..x };
-                let start = start.wrapping_add(row * stride + left - columns.start);
-                let product = PanelProduct {
-                    size,
-                    x,
-                    w: Panels::Packed { data: panels, pitch: kernel.columns * depth.len() },
-                };
-                // SAFETY: as the caller promises. The first step writes all sums.
-                unsafe { kernel.panels(&product, start, stride, depth.start > 0) };
+            let size = [rows.len(), some.len(), depth.len()];
+            let w = Panels::Packed { data: panels, pitch: kernel.columns * depth.len() };
+            let place = left - columns.start;
+            let sums = Sums { start: start.wrapping_add(place), stride };
+            let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, place));
+            // SAFETY: as the caller promises. The first step writes all sums.
+            unsafe {
+                let product = PanelProduct { size, x, w };
+                multiply_panels(kernel, &product, sums, depth.start > 0, finish);
             }
         }
+    }
+}
+
+/// Computes sums of panels, or adds to them if there are `more`. They are finished while they are in the cache.
+///
+/// # Safety
+/// As for the kernel's `panels`.
+unsafe fn multiply_panels(
+    kernel: &Kernel,
+    product: &PanelProduct<'_>,
+    Sums { start, stride }: Sums,
+    more: bool,
+    finish: Finish<'_>,
+) {
+    let [all, columns, depth] = product.size;
+    let (high, wide) = match finish {
+        _ if depth <= SHALLOW => (LOW, columns),
+        Some(_) => (HIGH, kernel.columns),
+        None => (HIGH, columns),
+    };
+    for row in (0..all).step_by(high) {
+        let x = Rows { data: &product.x.data[row * product.x.stride..], ..product.x };
+        let rows = high.min(all - row);
+        let mut at = 0;
+        while at < columns {
+            let left = columns - at;
+            // The kernel cuts the last columns into tiles of about equal widths.
+            let width = if left < 2 * wide { left } else { wide };
+            let w = match product.w {
+                Panels::Packed { data, pitch } => {
+                    Panels::Packed { data: &data[at / kernel.columns * pitch..], pitch }
+                }
+                Panels::InPlace(rows) => Panels::InPlace(Rows { data: &rows.data[at..], ..rows }),
+                Panels::Scattered(data, offsets) => Panels::Scattered(&data[at..], offsets),
+            };
+            let product = PanelProduct { size: [rows, width, depth], x, w };
+            let sums = start.wrapping_add(row * stride + at);
+            // SAFETY: as the caller promises. The links are those of the rows and columns that were just multiplied.
+            unsafe {
+                kernel.panels(&product, sums, stride, more);
+                if let Some((links, column)) = finish {
+                    links.finish([row, rows], [column + at, width], sums, stride);
+                }
+            }
+            at += width;
+        }
+    }
+}
+
+/// Computes dot products of rows and copies of columns.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_copied_columns(
+    kernel: &Kernel,
+    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    ProductBlock { index, rows, columns }: &ProductBlock,
+    Sums { start, stride }: Sums,
+    Copies { x: x_copy, w: copy, row_major }: &mut Copies,
+) {
+    for depth in steps(*k, LONG) {
+        w.copy(*index, [depth.clone(), columns.clone()], row_major);
+        let rows_of_w = row_major.chunks_exact(columns.len());
+        copy.clear();
+        copy.extend((0..columns.len()).flat_map(|c| rows_of_w.clone().map(move |row| row[c])));
+        let x = rows_of(x, *index, [rows, &depth], x_copy);
+        let w = Rows { data: copy, stride: depth.len() };
+        let size = [rows.len(), columns.len(), depth.len()];
+        // SAFETY: as the caller promises. The first step writes all sums.
+        unsafe { kernel.dots(&DotProducts { size, x, w }, start, stride, depth.start > 0) };
     }
 }
 

@@ -1,6 +1,8 @@
 //! The search for products that one call of the kernel computes.
 
 use super::blocks;
+use super::by_kernel;
+use super::kernel::Kernel;
 use super::operand::{Floats, Matrices};
 use super::single_call::{CallOperand, SingleCall};
 use crate::base::dtype::{DType, Ty};
@@ -19,7 +21,10 @@ pub(super) fn find(job: &Job<'_>, product: &ProductForm) -> Option<SingleCall> {
     }
     let values = [value(job, product.x)?, value(job, product.w)?];
     let floats = Floats::new(product, Matrices::of(job, product, true).ok()?);
-    let is_one = floats.count == 1 && !floats.size.contains(&0);
+    let [_, n, k] = floats.size;
+    let is_one = floats.count == 1
+        && !floats.size.contains(&0)
+        && by_kernel::last_columns(Kernel::native(), [n, k]) == 0;
     if !is_one || !blocks::is_one_block(&floats) {
         return None;
     }

@@ -1,5 +1,6 @@
 //! The matrix product form.
 
+mod apart;
 mod blocks;
 mod by_images;
 mod by_kernel;
@@ -16,6 +17,7 @@ mod vector;
 
 use gemm::Parallelism;
 
+pub(crate) use self::apart::ProductApart;
 use self::gemm_call::gemm;
 pub(crate) use self::matrix_slice::{MatrixSlice, multiply};
 use self::operand::Floats;

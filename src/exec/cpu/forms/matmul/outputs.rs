@@ -3,7 +3,7 @@
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
-use crate::exec::cpu::forms::epilogue::Epilogue;
+use crate::exec::cpu::forms::epilogue::{Epilogue, RowLinks};
 use crate::exec::cpu::operands::{SharedOutputs, for_each, parts};
 use crate::exec::cpu::tape::{Machine, Span, TILE};
 
@@ -58,6 +58,18 @@ impl<'a> ProductOutputs<'a> {
     pub fn sum(&self, start: usize) -> *mut f32 {
         assert!(start < self.outputs.len());
         self.sums.wrapping_add(start).cast()
+    }
+
+    /// The operations that follow `rows` rows of `columns` sums each, if rows can be finished apart. The first sum is that
+    /// of element `start`, and rows begin `stride` elements apart.
+    pub fn row_links(
+        &self,
+        start: usize,
+        rows_and_columns: [usize; 2],
+        stride: usize,
+    ) -> Option<RowLinks<'_>> {
+        let chain = self.epilogue.chain.as_ref().filter(|_| !self.done)?;
+        chain.of_rows(start, rows_and_columns, stride)
     }
 
     /// Computes the results of all sums, on all threads.

@@ -12,14 +12,12 @@ use crate::plan::Sliding;
 /// The sizes of windows that there are loops for, and the steps.
 const SIZES: [usize; 2] = [3, 5];
 const STEPS: [usize; 2] = [1, 2];
-/// The most weights of a window.
-pub(super) const WEIGHTS: usize = 25;
-
 /// An image of one channel, with windows that slide over it and over its border of zeros.
 pub(super) struct ImagePlane<'p> {
     pub shape: PlaneShape,
     pub image: &'p [f32],
-    pub weights: &'p [f32; WEIGHTS],
+    /// The weights of a window, row by row.
+    pub weights: &'p [f32],
 }
 
 /// The sizes of all images of a step.
@@ -33,7 +31,8 @@ pub(super) struct PlaneShape {
     /// Zeros before the first row, and before the first element of a row.
     above: usize,
     before: usize,
-    /// Windows of a row.
+    /// Rows of windows, and windows of a row.
+    rows: usize,
     columns: usize,
 }
 
@@ -53,8 +52,32 @@ impl PlaneShape {
             width: along.inside.len(),
             above: down.inside.start,
             before: along.inside.start,
+            rows: down.count,
             columns: along.count,
         })
+    }
+
+    /// Rows of windows.
+    pub fn rows(self) -> usize {
+        self.rows
+    }
+
+    pub fn width(self) -> usize {
+        self.width
+    }
+
+    /// Elements of an image.
+    pub fn elements(self) -> usize {
+        self.height * self.width
+    }
+
+    /// The rows of the image that some `rows` of windows cover, and the shape of the image of those rows alone.
+    pub fn band(self, rows: &Range<usize>) -> (Range<usize>, Self) {
+        let (first, last) = (rows.start * self.step, rows.end.max(1) * self.step - self.step);
+        let end = (last + self.size).saturating_sub(self.above).min(self.height);
+        let start = first.saturating_sub(self.above).min(end);
+        let above = self.above.saturating_sub(first);
+        (start..end, Self { height: end - start, above, ..self })
     }
 }
 
@@ -68,8 +91,9 @@ pub(super) fn run(plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
 }
 
 fn run_by(by: RowsOfWindows, plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
-    let PlaneShape { height, width, columns, .. } = plane.shape;
+    let PlaneShape { size, height, width, columns, .. } = plane.shape;
     assert!(plane.image.len() == height * width && out.len() == rows.len() * columns);
+    assert!(plane.weights.len() >= size * size);
     // SAFETY: the processor has the instructions of `by`. Only elements inside of the image are read, and `out` has the
     // sums of all rows.
     unsafe { by(plane, rows, out.as_mut_ptr()) }
@@ -127,6 +151,9 @@ unsafe fn any_rows<L: Lanes>(plane: &ImagePlane<'_>, rows: Range<usize>, out: *m
     }
 }
 
+/// Most rows for which a vector of columns is computed before the next: what they read stays in the first-level cache.
+const BAND: usize = 16;
+
 /// As [`any_rows`], `HIGH` rows at a time, for windows of one size and step.
 ///
 /// # Safety
@@ -138,89 +165,122 @@ unsafe fn rows_of<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: us
     out: *mut f32,
 ) {
     let columns = plane.shape.columns;
-    let mut done = 0;
-    while done < rows.len() {
-        // The last rows may be computed twice.
-        let high = if rows.len() < HIGH { 1 } else { HIGH };
-        let at = done.min(rows.len() - high);
-        let (row, to) = (rows.start + at, out.wrapping_add(at * columns));
-        // SAFETY: as the caller promises.
-        unsafe {
-            if high == HIGH {
-                tile::<L, SIZE, STEP, HIGH>(plane, row, to);
-            } else {
-                tile::<L, SIZE, STEP, 1>(plane, row, to);
+    let band = rows.len().div_ceil(rows.len().div_ceil(BAND).max(1)).max(1);
+    for first in rows.clone().step_by(band) {
+        let rows_of_band = band.min(rows.end - first);
+        let out = out.wrapping_add((first - rows.start) * columns);
+        for column in (0..columns).step_by(L::LEN) {
+            // SAFETY: as the caller promises.
+            let span = unsafe { ColumnSpan::<L, SIZE>::new(plane, STEP, column) };
+            let mut done = 0;
+            while done < rows_of_band {
+                // The last rows may be computed twice.
+                let high = if rows_of_band < HIGH { 1 } else { HIGH };
+                let at = done.min(rows_of_band - high);
+                let (row, to) = (first + at, out.wrapping_add(at * columns + column));
+                // SAFETY: as the caller promises.
+                unsafe {
+                    if high == HIGH {
+                        tile::<L, SIZE, STEP, HIGH>(plane, &span, row, to);
+                    } else {
+                        tile::<L, SIZE, STEP, 1>(plane, &span, row, to);
+                    }
+                }
+                done = at + high;
             }
         }
-        done = at + high;
     }
 }
 
-/// Writes the sums of `HIGH` rows from `row` on to `out`.
+/// A vector of windows side by side.
+struct ColumnSpan<L: Lanes, const SIZE: usize> {
+    weights: [[L; SIZE]; SIZE],
+    /// The first element that the first window covers, counted from the first zero of a row.
+    start: usize,
+    /// For each element of a window's row, those inside of the image among the vector that begins there, and among the
+    /// vector after that.
+    masks: [[L::Mask; 2]; SIZE],
+    /// Windows that exist.
+    count: usize,
+}
+
+impl<L: Lanes, const SIZE: usize> ColumnSpan<L, SIZE> {
+    /// The windows from `column` on, which move by `step`.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `L`.
+    #[inline(always)]
+    unsafe fn new(plane: &ImagePlane<'_>, step: usize, column: usize) -> Self {
+        let PlaneShape { width, before, columns, .. } = plane.shape;
+        let elements = &plane.weights[..SIZE * SIZE];
+        let start = step * column;
+        let range = |start: usize| {
+            let lane = |at: usize| (at + before).saturating_sub(start).min(L::LEN);
+            lane(0)..lane(width)
+        };
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut weights = [[L::splat(0.0); SIZE]; SIZE];
+            let mut masks = [[L::mask(0..0); 2]; SIZE];
+            for i in 0..SIZE {
+                for j in 0..SIZE {
+                    weights[i][j] = L::splat(elements[i * SIZE + j]);
+                }
+                masks[i] = [L::mask(range(start + i)), L::mask(range(start + i + L::LEN))];
+            }
+            Self { weights, start, masks, count: L::LEN.min(columns - column) }
+        }
+    }
+}
+
+/// Writes the sums of `HIGH` rows of a span from `row` on to `out`.
 ///
 /// # Safety
 /// As for [`any_rows`].
 #[inline(always)]
 unsafe fn tile<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: usize>(
-    &ImagePlane { shape, image, weights: elements }: &ImagePlane<'_>,
+    &ImagePlane { shape, image, .. }: &ImagePlane<'_>,
+    &ColumnSpan { ref weights, start, ref masks, count }: &ColumnSpan<L, SIZE>,
     row: usize,
     out: *mut f32,
 ) {
     let PlaneShape { height, width, above, before, columns, .. } = shape;
     // SAFETY: as the caller promises. Elements outside of the image are masked.
     unsafe {
-        let mut weights = [[L::splat(0.0); SIZE]; SIZE];
-        for i in 0..SIZE {
-            for j in 0..SIZE {
-                weights[i][j] = L::splat(elements[i * SIZE + j]);
+        let mut sums = [L::splat(0.0); HIGH];
+        for line in 0..(HIGH - 1) * STEP + SIZE {
+            let y = (row * STEP + line).wrapping_sub(above);
+            let mut x = [L::splat(0.0); SIZE];
+            if y < height {
+                let from = image.as_ptr().wrapping_add(y * width + start).wrapping_sub(before);
+                if STEP == 1 {
+                    for j in 0..SIZE {
+                        x[j] = L::load_masked(from.wrapping_add(j), masks[j][0]);
+                    }
+                } else {
+                    // Vectors of windows that move by 2 begin at every second element.
+                    for j in (0..SIZE).step_by(2) {
+                        let from = from.wrapping_add(j);
+                        let low = L::load_masked(from, masks[j][0]);
+                        let high = L::load_masked(from.wrapping_add(L::LEN), masks[j][1]);
+                        let [even, odd] = low.unzip(high);
+                        x[j] = even;
+                        if j + 1 < SIZE {
+                            x[j + 1] = odd;
+                        }
+                    }
+                }
+            }
+            for r in 0..HIGH {
+                if line >= r * STEP && line - r * STEP < SIZE {
+                    for j in 0..SIZE {
+                        sums[r] = sums[r].add_product(x[j], weights[line - r * STEP][j]);
+                    }
+                }
             }
         }
-        for column in (0..columns).step_by(L::LEN) {
-            // Vectors of windows that move by 2 begin at every second element.
-            let start = |j: usize| STEP * column + j;
-            let mask = |start: usize| {
-                let lane = |at: usize| (at + before).saturating_sub(start).min(L::LEN);
-                L::mask(lane(0)..lane(width))
-            };
-            let mut masks = [[mask(0); 2]; SIZE];
-            for j in 0..SIZE {
-                masks[j] = [mask(start(j)), mask(start(j) + L::LEN)];
-            }
-            let mut sums = [L::splat(0.0); HIGH];
-            for line in 0..(HIGH - 1) * STEP + SIZE {
-                let y = (row * STEP + line).wrapping_sub(above);
-                let mut x = [L::splat(0.0); SIZE];
-                if y < height {
-                    let from = image.as_ptr().wrapping_add(y * width).wrapping_sub(before);
-                    if STEP == 1 {
-                        for j in 0..SIZE {
-                            x[j] = L::load_masked(from.wrapping_add(start(j)), masks[j][0]);
-                        }
-                    } else {
-                        for j in (0..SIZE).step_by(2) {
-                            let from = from.wrapping_add(start(j));
-                            let low = L::load_masked(from, masks[j][0]);
-                            let high = L::load_masked(from.wrapping_add(L::LEN), masks[j][1]);
-                            let [even, odd] = low.unzip(high);
-                            x[j] = even;
-                            if j + 1 < SIZE {
-                                x[j + 1] = odd;
-                            }
-                        }
-                    }
-                }
-                for r in 0..HIGH {
-                    if line >= r * STEP && line - r * STEP < SIZE {
-                        for j in 0..SIZE {
-                            sums[r] = sums[r].add_product(x[j], weights[line - r * STEP][j]);
-                        }
-                    }
-                }
-            }
-            let count = L::LEN.min(columns - column);
-            for r in 0..HIGH {
-                sums[r].store_first(out.add(r * columns + column), count);
-            }
+        for r in 0..HIGH {
+            sums[r].store_first(out.add(r * columns), count);
         }
     }
 }
@@ -231,7 +291,7 @@ mod tests {
 
     /// The sums of all windows, element by element in double precision.
     fn expected(plane: &ImagePlane<'_>, rows: &Range<usize>) -> Vec<f64> {
-        let PlaneShape { size, step, height, width, above, before, columns } = plane.shape;
+        let PlaneShape { size, step, height, width, above, before, columns, .. } = plane.shape;
         let sum = |row: usize, column: usize| {
             let mut sum = 0.0;
             for (i, j) in (0..size).flat_map(|i| (0..size).map(move |j| (i, j))) {
@@ -269,12 +329,13 @@ mod tests {
                             width,
                             above: pad,
                             before: pad,
+                            rows,
                             columns,
                         };
                         let mut image: Vec<f32> =
                             (0..height * width).map(|at| ((at * 37) % 51) as f32 - 25.0).collect();
                         image[height * width / 2] = f32::NEG_INFINITY;
-                        let mut weights = [0.0; WEIGHTS];
+                        let mut weights = [0.0; 25];
                         for (at, weight) in weights.iter_mut().enumerate() {
                             *weight = ((at * 11) % 17) as f32 - 8.0;
                         }
@@ -285,6 +346,14 @@ mod tests {
                         for rows in [0..rows, rows / 2..rows, 0..1] {
                             let mut out = vec![7.0; rows.len() * columns];
                             run_by(by, &plane, rows.clone(), &mut out);
+                            let (band, shape) = shape.band(&rows);
+                            let image = &image[band.start * width..band.end * width];
+                            let mut of_band = vec![8.0; out.len()];
+                            let plane_of_band = ImagePlane { shape, image, ..plane };
+                            run_by(by, &plane_of_band, 0..rows.len(), &mut of_band);
+                            let bits =
+                                |all: &[f32]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                            assert_eq!(bits(&out), bits(&of_band), "{shape:?} {rows:?}");
                             for (got, want) in out.into_iter().zip(expected(&plane, &rows)) {
                                 let same =
                                     f64::from(got) == want || (got.is_nan() && want.is_nan());

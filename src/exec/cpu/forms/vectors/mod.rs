@@ -89,7 +89,7 @@ pub(crate) trait Lanes: Copy {
     /// The elements at even places of this vector and then of `other`, and those at odd places.
     unsafe fn unzip(self, other: Self) -> [Self; 2];
 
-    /// Hints that the line at `address`, which may be any, will be written.
+    /// Hints that the line at `address`, which may be any, will be read or written.
     #[inline(always)]
     fn fetch(address: *const f32) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -5,6 +5,8 @@ use crate::exec::cpu::forms::vectors::{Lanes, each};
 
 /// Products of each sum that a loop adds at a time.
 const STEPS: usize = 4;
+/// Elements of a row for which those below, which the next tile reads, are fetched at a time: a line of the caches.
+const LINE: usize = 16;
 
 /// As the kernel's `panels`, for panels of `P` vectors, in tiles of at most `HIGH` rows.
 /// `P` is at most 3, and `HIGH` at most 8.
@@ -145,6 +147,11 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: P
         let mut sums = [[L::splat(0.0); P]; M];
         let mut k = 0;
         while k + STEPS <= depth {
+            if k.is_multiple_of(LINE) {
+                for r in 0..M {
+                    L::fetch(x.wrapping_add((M + r) * x_stride + k));
+                }
+            }
             let x = (x.add(k), x_stride);
             sums = add_steps::<L, M, P, STEPS, WHOLE, W>(sums, x, w, last);
             w = w.from(STEPS);

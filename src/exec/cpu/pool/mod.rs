@@ -1,9 +1,8 @@
 //! Host memory that later runs reuse.
 
-use std::collections::VecDeque;
+mod state;
 
-use smallvec::SmallVec;
-
+use self::state::{Freed, PoolState, class};
 use crate::base::dtype::{DType, Element};
 use crate::base::process::ForkGuard;
 use crate::base::sync::{Arc, Mutex};
@@ -12,44 +11,9 @@ use crate::exec::janitor::Sweep;
 use crate::exec::memory::MemoryCounts;
 use crate::exec::{Allocator, HostBuffer, memory};
 
-/// Most bytes that the pool holds.
-const BUDGET: usize = 1 << 30;
-/// Most buffers of one size class in the pool. A run looks through all of them for one that fits while other runs wait
-/// for the pool.
-const MOST_BUFFERS: usize = 128;
-
 /// Buffers of earlier runs. The pool holds results too, and reuses them once their last other holder is gone.
 #[derive(Debug, Default)]
 pub(crate) struct CpuPool(Mutex<PoolState>);
-
-#[derive(Debug, Default)]
-struct PoolState {
-    /// Buffers by size class, the oldest first. A class is the power of two at or below their capacity.
-    classes: Vec<VecDeque<PooledBuffer>>,
-    /// Number of buffers of each class that were handed over since the last sweep and not replaced by a vector of the
-    /// user.
-    handed_over: Vec<usize>,
-    bytes: usize,
-    /// Number of buffers given so far.
-    given: u64,
-    /// Value of `given` at the last sweep.
-    swept: u64,
-    counts: MemoryCounts,
-}
-
-#[derive(Debug)]
-struct PooledBuffer {
-    buffer: Arc<HostBuffer>,
-    capacity: usize,
-    /// Number of buffers given before this one.
-    age: u64,
-}
-
-type Freed = SmallVec<[Arc<HostBuffer>; 2]>;
-
-fn class(capacity: usize) -> usize {
-    capacity.max(1).ilog2() as usize
-}
 
 impl CpuPool {
     /// The result of `work` on the locked state; `None` in a forked child that cannot lock it.
@@ -174,78 +138,6 @@ impl CpuPool {
     }
 }
 
-impl PoolState {
-    /// Removes and returns a buffer that nobody else holds. It has at least `words` words and at most four times as
-    /// many.
-    fn idle(&mut self, words: usize) -> Option<Arc<HostBuffer>> {
-        let fitting = words..=words.saturating_mul(4);
-        let fits = |entry: &PooledBuffer| {
-            fitting.contains(&entry.capacity) && Arc::strong_count(&entry.buffer) == 1
-        };
-        let first = class(words);
-        (first..=first + 2).find_map(|class| {
-            // The buffer used last is still in the caches.
-            let at = self.classes.get(class)?.iter().rposition(fits)?;
-            self.remove(class, at)
-        })
-    }
-
-    fn add(&mut self, buffer: Arc<HostBuffer>) -> usize {
-        let (capacity, age) = (buffer.capacity(), self.given);
-        let class = class(capacity);
-        if self.classes.len() <= class {
-            self.classes.resize_with(class + 1, VecDeque::new);
-            self.handed_over.resize(class + 1, 0);
-        }
-        self.classes[class].push_back(PooledBuffer { buffer, capacity, age });
-        self.given += 1;
-        self.bytes += 4 * capacity;
-        self.counts.peak_bytes = self.counts.peak_bytes.max(self.bytes as u64);
-        class
-    }
-
-    /// Returns whether a buffer of `class` was handed over and not replaced yet. The call counts as its replacement.
-    fn replaces_handed_over(&mut self, class: usize) -> bool {
-        let handed_over = self.handed_over.get_mut(class).filter(|handed_over| **handed_over > 0);
-        handed_over.map(|handed_over| *handed_over -= 1).is_some()
-    }
-
-    fn remove(&mut self, class: usize, at: usize) -> Option<Arc<HostBuffer>> {
-        let entry = self.classes[class].remove(at)?;
-        self.bytes -= 4 * entry.capacity;
-        Some(entry.buffer)
-    }
-
-    /// Removes the oldest buffers while there are too many, now that there is one more of `class`.
-    fn make_room(&mut self, class: usize, freed: &mut Freed) {
-        if self.classes[class].len() > MOST_BUFFERS {
-            self.remove_oldest(class, freed);
-        }
-        while self.bytes > BUDGET {
-            let ages = self.classes.iter().map(|entries| entries.front().map(|entry| entry.age));
-            let fronts = ages.enumerate().filter_map(|(class, age)| Some((age?, class)));
-            let Some((_, class)) = fronts.min() else { break };
-            self.remove_oldest(class, freed);
-        }
-    }
-
-    /// Removes the oldest buffers of each class while `condition` holds for them.
-    fn remove_while(&mut self, condition: impl Fn(&PooledBuffer) -> bool, freed: &mut Freed) {
-        for class in 0..self.classes.len() {
-            while self.classes[class].front().is_some_and(&condition) {
-                self.remove_oldest(class, freed);
-            }
-        }
-    }
-
-    /// Removes the oldest buffer of a class, and frees it if nobody else holds it. Another holder owns it alone from
-    /// here on, and may have it [handed over](CpuPool::hand_over) at once.
-    fn remove_oldest(&mut self, class: usize, freed: &mut Freed) {
-        let oldest = self.remove(class, 0);
-        freed.extend(oldest.filter(|buffer| Arc::strong_count(buffer) == 1));
-    }
-}
-
 impl Sweep for CpuPool {
     fn sweep(&self) {
         self.free_chosen(|state, freed| {
@@ -259,6 +151,7 @@ impl Sweep for CpuPool {
 
 #[cfg(test)]
 mod tests {
+    use super::state::MOST_BUFFERS;
     use super::*;
 
     #[test]

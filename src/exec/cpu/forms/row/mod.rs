@@ -1,9 +1,11 @@
 //! The row form: normalisations along one axis.
 
+mod normalize;
+
 use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::{SmallVec, smallvec};
 
-use super::normalize::normalize;
+use self::normalize::normalize;
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::error::DeviceError;

@@ -1,7 +1,10 @@
 //! The map form: one result per element.
 
-use super::border::BorderedMap;
-use super::join::JoinedMap;
+mod border;
+mod join;
+
+use self::border::BorderedMap;
+use self::join::JoinedMap;
 use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, Job};

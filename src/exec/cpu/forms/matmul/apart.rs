@@ -1,0 +1,85 @@
+//! Products whose results are computed block by block for a step that reads them at once.
+
+use std::ops::Range;
+
+use bytemuck::cast_slice;
+
+use super::by_kernel::{self, Copies, ProductBlock, Sums};
+use super::kernel::Kernel;
+use super::operand::{Floats, Matrices};
+use crate::error::DeviceError;
+use crate::exec::cpu::Job;
+use crate::exec::cpu::forms::epilogue::Epilogue;
+use crate::exec::cpu::tape::{Machine, Span, TILE};
+use crate::plan::ProductForm;
+
+/// A product of `f32` with its epilogue.
+pub(crate) struct ProductApart<'a> {
+    floats: Floats<'a>,
+    epilogue: Epilogue<'a>,
+}
+
+/// The machine and the copies of one thread.
+pub(crate) struct ApartWorker<'p> {
+    machine: Machine<'p>,
+    copies: Copies,
+}
+
+impl<'a> ProductApart<'a> {
+    /// The product of `job`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if an operand has to be stored, and the host lacks the memory.
+    pub fn of(job: &Job<'a>, product: &ProductForm) -> Result<Self, DeviceError> {
+        let floats = Floats::new(product, Matrices::of(job, product, true)?);
+        // Blocks need not begin with a panel.
+        Ok(Self { floats: Floats { panels: None, ..floats }, epilogue: Epilogue::of(job) })
+    }
+
+    pub fn worker(&self) -> ApartWorker<'_> {
+        ApartWorker { machine: self.epilogue.machine(), copies: Copies::default() }
+    }
+
+    /// Computes the results of some columns of some rows, which are counted through all products. All rows belong to one
+    /// product. The results are written to `out` row by row.
+    pub fn results(
+        &self,
+        ApartWorker { machine, copies }: &mut ApartWorker<'_>,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        out: &mut [f32],
+    ) {
+        let [m, n, _] = self.floats.size;
+        let (index, first, width) = (rows.start / m, rows.start % m, columns.len());
+        assert!(out.len() == rows.len() * width && first + rows.len() <= m && columns.end <= n);
+        let start = rows.start * n + columns.start;
+        let chain = self.epilogue.chain.as_ref();
+        let links = || chain.and_then(|chain| chain.of_rows(start, [rows.len(), width], n));
+        let of_product = first..first + rows.len();
+        let block = ProductBlock { index, rows: of_product, columns };
+        let sums = Sums { start: out.as_mut_ptr(), stride: width };
+        // SAFETY: `out` has all sums of the block, and this call alone has it.
+        let done = unsafe {
+            by_kernel::multiply(Kernel::native(), &self.floats, &block, &links, sums, copies)
+        };
+        if done || self.epilogue.tape.is_acc(0) {
+            return;
+        }
+        for (row, out) in out.chunks_exact_mut(width).enumerate() {
+            for (piece, out) in out.chunks_mut(TILE).enumerate() {
+                let start = start + row * n + piece * TILE;
+                if let Some(chain) = chain {
+                    chain.apply(start, out);
+                    continue;
+                }
+                let mut acc = [0; TILE];
+                let acc = &mut acc[..out.len()];
+                acc.copy_from_slice(cast_slice(out));
+                let inputs = &self.epilogue.inputs;
+                let span = Span { inputs, start, len: out.len(), acc };
+                machine.run(span);
+                out.copy_from_slice(cast_slice(machine.root(0, span)));
+            }
+        }
+    }
+}

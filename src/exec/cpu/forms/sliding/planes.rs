@@ -1,0 +1,145 @@
+//! Images whose small windows are read where they lie, plane by plane: depthwise convolutions over borders of zeros.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::depthwise::{self, ImagePlane, PlaneShape};
+use super::stencil::Stencil;
+use super::{border, memory};
+use crate::base::dtype::DType;
+use crate::base::shape::points;
+use crate::exec::HostBuffer;
+use crate::exec::cpu::forms::epilogue::Epilogue;
+use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
+use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
+use crate::exec::cpu::{ExprHole, Job};
+use crate::plan::{ReduceForm, Sliding, Space};
+
+/// All planes of a step.
+pub(super) struct Planes<'a> {
+    pub shape: PlaneShape,
+    /// The number of planes, and the elements of each.
+    pub count: usize,
+    pub elements: usize,
+    /// Windows of a plane, and of a row.
+    pub windows: usize,
+    pub row: usize,
+    /// Elements of a window.
+    taps: usize,
+    weights: Vec<Option<BoundInput<'a>>>,
+    weight: &'a Tape,
+    epilogue: Epilogue<'a>,
+}
+
+/// The machines of a thread.
+pub(super) struct PlaneWorker<'a> {
+    weight: Machine<'a>,
+    after: Machine<'a>,
+    /// The planes whose weights the machine computed last.
+    known: Range<usize>,
+}
+
+impl<'a> Planes<'a> {
+    /// Computes all results, if there is a loop for the windows and the images lie in memory. Returns whether it did.
+    pub fn run(
+        job: &Job<'a>,
+        reduce: &ReduceForm,
+        sliding: &Sliding,
+        outputs: &mut [HostBuffer],
+    ) -> bool {
+        let images = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.image_view(view)));
+        let Some(words) = memory(job, sliding, &images) else { return false };
+        let Some(planes) = Self::of(job, reduce, sliding) else { return false };
+        let all = planes.count * planes.windows;
+        let chunks = split(outputs, all, parts(planes.cost()), planes.row);
+        let images = cast_slice(words);
+        for_each(
+            chunks,
+            || planes.worker(),
+            |worker, mut chunk| {
+                let mut done = 0;
+                while done < chunk.len {
+                    let start = chunk.start + done;
+                    let (plane, first) =
+                        (start / planes.windows, start % planes.windows / planes.row);
+                    let left =
+                        (planes.windows / planes.row - first).min((chunk.len - done) / planes.row);
+                    let image = &images[plane * planes.elements..][..planes.elements];
+                    let rows = first..first + left;
+                    planes.rows(worker, (&mut chunk, done), plane, (planes.shape, image), rows);
+                    done += left * planes.row;
+                }
+            },
+        );
+        true
+    }
+
+    /// The planes of `job`, if there is a loop for their windows.
+    pub fn of(job: &Job<'a>, reduce: &ReduceForm, sliding: &Sliding) -> Option<Self> {
+        let shape = PlaneShape::of(sliding)?;
+        let sums = Stencil::new(reduce.combine, job.step.expr.ty(reduce.prologue));
+        let [output] = &job.step.outputs[..] else { return None };
+        let has_words = !matches!(output.dtype, DType::F16 | DType::Bool);
+        let weight = sliding.weight.filter(|_| has_words && matches!(sums, Stencil::SumF32))?;
+        if border(job, sliding) != 0 {
+            return None;
+        }
+        let weights = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.weight_view(view)));
+        let [down, along] = &sliding.axes[..] else { return None };
+        let windows = down.count * along.count;
+        Some(Self {
+            shape,
+            count: points(&reduce.outer) / windows.max(1),
+            elements: down.inside.len() * along.inside.len(),
+            windows,
+            row: along.count,
+            taps: sliding.taps(),
+            weight: job.tape(ExprHole::Right, &[weight], &weights),
+            weights,
+            epilogue: Epilogue::of(job),
+        })
+    }
+
+    /// Flops and words moved of all planes.
+    pub fn cost(&self) -> u64 {
+        let of_window = self.taps as u64 + self.epilogue.tape.flops();
+        (self.count * self.windows) as u64 * of_window + 2 * (self.count * self.elements) as u64
+    }
+
+    pub fn worker(&self) -> PlaneWorker<'_> {
+        PlaneWorker {
+            weight: Machine::new(self.weight),
+            after: self.epilogue.machine(),
+            known: 0..0,
+        }
+    }
+
+    /// Computes the results of `rows` rows of windows of a plane, which are the chunk's from an element on. `image` has the
+    /// shape beside it, which `rows` count in.
+    pub fn rows(
+        &self,
+        PlaneWorker { weight, after, known }: &mut PlaneWorker<'_>,
+        (chunk, at): (&mut Chunk<'_>, usize),
+        plane: usize,
+        (shape, image): (PlaneShape, &[f32]),
+        rows: Range<usize>,
+    ) {
+        let is_known = known.contains(&plane);
+        if !is_known {
+            *known = plane..(plane + (TILE / self.taps).max(1)).min(self.count);
+        }
+        let (start, len) = (known.start * self.taps, known.len() * self.taps);
+        let span = Span { inputs: &self.weights, start, len, acc: &[] };
+        if !is_known {
+            weight.run(span);
+        }
+        let own = (plane - known.start) * self.taps;
+        let weights = &cast_slice(weight.root(0, span))[own..][..self.taps];
+        let len = rows.len() * self.row;
+        let out = cast_slice_mut(chunk.words(0, at, len));
+        depthwise::run(&ImagePlane { shape, image, weights }, rows, out);
+        self.epilogue.finish_in_place(after, chunk, at, len);
+    }
+}
