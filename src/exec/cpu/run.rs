@@ -14,7 +14,7 @@ use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
 use crate::ops::CpuFunction;
-use crate::plan::{Failed, Form, Step};
+use crate::plan::{Failed, Form, Plan, Step};
 
 #[derive(Debug)]
 pub(crate) struct CpuRun {
@@ -52,7 +52,7 @@ pub(super) fn run(
         let is_empty = step.is_empty();
         let _timing = (!is_empty).then(|| timeline.part(TimedWork::Step(at)));
         let done = if wanted() {
-            run_step(step, tapes, &mut values, data.functions, &failures)
+            run_step((plan, step, tapes), &mut values, data.functions, &failures)
         } else {
             Err(RunError::Cancelled.into())
         };
@@ -72,8 +72,7 @@ pub(super) fn run(
 }
 
 fn run_step(
-    step: &Step,
-    tapes: &Tapes,
+    (plan, step, tapes): (&Plan, &Step, &Tapes),
     values: &mut RunValues<'_>,
     functions: &[CpuFunction],
     failures: &Failures,
@@ -84,7 +83,8 @@ fn run_step(
         outputs.push(values.buffer_for(id)?);
     }
     if !step.is_empty() {
-        compute(&Job { step, tapes, values: values.all(), functions, failures }, &mut outputs)?;
+        let job = Job { plan, step, tapes, values: values.all(), functions, failures };
+        compute(&job, &mut outputs)?;
     }
     for (id, buffer) in ids.zip(outputs) {
         values.put(id, buffer);

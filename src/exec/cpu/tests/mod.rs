@@ -2,7 +2,7 @@
 //! views, odd sizes, NaN and infinities.
 
 mod borders;
-mod case;
+pub(super) mod case;
 mod joins;
 mod math;
 mod plans;

@@ -4,11 +4,11 @@ mod blocks;
 mod by_images;
 mod by_kernel;
 mod find_call;
+mod floats;
 mod gemm_call;
 mod images;
 mod integer;
 mod kernel;
-mod matrix_slice;
 mod operand;
 mod outputs;
 pub(in crate::exec::cpu) mod single_call;
@@ -16,9 +16,10 @@ mod vector;
 
 use gemm::Parallelism;
 
+pub(crate) use self::by_kernel::{rows_of, steps};
+use self::floats::Floats;
 use self::gemm_call::gemm;
-pub(crate) use self::matrix_slice::{MatrixSlice, multiply};
-use self::operand::Floats;
+pub(crate) use self::kernel::{ColumnProduct, Kernel, PanelProduct, Panels, Rows};
 pub(crate) use self::operand::Matrices;
 pub(crate) use self::outputs::ProductOutputs;
 use crate::base::dtype::Ty;

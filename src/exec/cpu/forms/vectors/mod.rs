@@ -1,5 +1,6 @@
 //! Vectors of `f32`, as the innermost loops of products and convolutions use them.
 
+pub(crate) mod exponential;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod plain;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -48,6 +49,10 @@ pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
+/// Exponents beyond which a power of two is no normal number. [`Lanes::times_power`] multiplies by 2⁻⁶⁴ last, so that only
+/// this product rounds.
+const UP: i32 = 64;
+
 /// Vectors that are summed up at a time.
 pub(crate) const SUMS: usize = 16;
 
@@ -89,7 +94,10 @@ pub(crate) trait Lanes: Copy {
     /// The elements at even places of this vector and then of `other`, and those at odd places.
     unsafe fn unzip(self, other: Self) -> [Self; 2];
 
-    /// Hints that the line at `address`, which may be any, will be written.
+    /// Returns `self`·2ⁿ, rounded once, for elements of 0.5..2 and whole numbers n from −151 to 0.
+    unsafe fn times_power(self, n: Self) -> Self;
+
+    /// Hints that the line at `address`, which may be any, will be read or written.
     #[inline(always)]
     fn fetch(address: *const f32) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
