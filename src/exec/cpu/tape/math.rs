@@ -183,10 +183,8 @@ pub(crate) fn cos<const FMA: bool>(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn tanh<const FMA: bool>(x: f32) -> f32 {
     /// Coefficients of a function of x², to 3e-8. Those that have little to round were sought among their multiples.
-    const P: [f32; 5] =
-        [1.237_371_1, 0.165_556_88, 0.004_323_429, 0.000_025_469_562, 0.000_000_016_480_794];
-    const Q: [f32; 5] =
-        [1.237_371_1, 0.578_013_7, 0.032_012_165, 0.000_406_242_18, 0.000_000_960_457_55];
+    const P: [f32; 5] = [1.237_371_1, 0.165_556_88, 0.004_323_429, 2.546_956_2e-5, 1.648_079_4e-8];
+    const Q: [f32; 5] = [1.237_371_1, 0.578_013_7, 0.032_012_165, 4.062_421_8e-4, 9.604_575_5e-7];
     /// Twice the bits of 1, less what makes the differences of bits small on both sides.
     const RECIPROCAL: u32 = 0x7ef3_1000;
     let t = x.abs();

@@ -73,7 +73,7 @@ pub(super) unsafe fn multiply(
                 in_place(kernel, floats, block, sums, copies);
             }
             ..=FEW if !copied && !floats.by_panels => {
-                by_strips(kernel, floats, block, sums, copies)
+                by_strips(kernel, floats, block, sums, copies);
             }
             _ => by_panels(kernel, floats, block, sums, copies),
         }

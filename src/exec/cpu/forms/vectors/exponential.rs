@@ -70,9 +70,10 @@ mod tests {
         let step = if cfg!(miri) { 1 << 24 } else { 10_007 };
         x.extend((0x8000_0000..0xff80_0000).step_by(step).map(f32::from_bits));
         x.resize(x.len().next_multiple_of(16), -1.0);
-        // SAFETY: every processor can do this, and features are asked for.
+        // SAFETY: every processor can do this.
         let mut all = vec![unsafe { exps::<Plain>(&x) }];
         #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: features are asked for.
         unsafe {
             use crate::exec::cpu::forms::vectors::{has_avx2, has_avx512};
             all.extend(has_avx512().then(|| exps_avx512(&x)));
