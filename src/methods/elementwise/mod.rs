@@ -14,7 +14,8 @@ macro_rules! methods {
         /// Elementwise operations. Arguments broadcast by NumPy's rules.
         ///
         /// On the CPU, results in `f32` that are normal numbers are nearly exact: within 1 ulp (unit in the last place)
-        /// for `exp` and `log`, within 1.5 ulp for `expm1`, `log1p`, `tanh` and `erf`.
+        /// for `exp` and `log`, within 1.5 ulp for `expm1`, `log1p` and `erf`, within 3 ulp for `sigmoid` and within 7 ulp
+        /// for `tanh`.
         ///
         /// ```
         /// # pollster::block_on(async {

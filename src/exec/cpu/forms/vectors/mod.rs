@@ -49,8 +49,8 @@ pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
-/// Exponents beyond which a power of two is no normal number. [`Lanes::times_power`] multiplies by 2⁻⁶⁴ last, so that only
-/// this product rounds.
+/// Powers of two that [`Lanes::times_power`] takes too many, so that each is a normal number, and divides by at last. Only
+/// this division rounds.
 const UP: i32 = 64;
 
 /// Vectors that are summed up at a time.
