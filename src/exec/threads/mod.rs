@@ -31,7 +31,7 @@ pub(crate) const SMALLER: usize = if cfg!(miri) { 1 << 9 } else { 1 };
 /// Calls `work` for each of `items`, in any order, on this thread and on free threads of rayon. A single item is done
 /// on this thread. Each thread has its own state from `init`. `work` must not wait for other threads of rayon.
 ///
-/// This thread takes the first items and the others take the last, so that from run to run about the same part of the data
+/// This thread takes the first items and the others take the last. From run to run, about the same part of the data then
 /// stays in the cache of a core.
 pub(crate) fn for_each<T: Send, S>(
     mut items: Vec<T>,

@@ -2,7 +2,7 @@
 //! views, odd sizes, NaN and infinities.
 
 mod borders;
-pub(super) mod case;
+mod case;
 mod joins;
 mod math;
 mod plans;

@@ -144,7 +144,16 @@ unsafe fn weigh_vector<L: Lanes>(scores: *mut f32, greatest: L) -> L {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::cpu::tests::case::floats;
+
+    /// Numbers without a pattern, in −3..3.
+    fn floats(len: usize) -> Vec<f32> {
+        let mut state = 5_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32 * 6.0 - 3.0
+        };
+        (0..len).map(|_| next()).collect()
+    }
 
     /// Weights of blocks of rows, with the factors of later blocks, are the softmax over all rows.
     #[test]
@@ -152,7 +161,7 @@ mod tests {
         for by in all() {
             for lens in [&[1][..], &[3], &[4, 5], &[17, 2, 130]] {
                 let count: usize = lens.iter().sum();
-                let mut scores = floats(count * QUERIES, 5);
+                let mut scores = floats(count * QUERIES);
                 for row in scores.chunks_mut(QUERIES) {
                     row[3] = f32::NEG_INFINITY;
                     row[5] *= 30.0;
