@@ -138,7 +138,7 @@ macro_rules! kernel {
             use crate::exec::cpu::forms::matmul::kernel::operands::{
                 ColumnProduct, DotProducts, PanelProduct, Rows, StripProduct,
             };
-            use crate::exec::cpu::forms::matmul::kernel::{Kernel, dot_tiles, tiles};
+            use crate::exec::cpu::forms::matmul::kernel::{Kernel, dot_tiles, tiles, transpose};
             use crate::exec::cpu::forms::vectors::Lanes;
 
             type Vector = $vector;
@@ -174,7 +174,7 @@ macro_rules! kernel {
             unsafe fn transpose(size: [usize; 2], from: Rows<'_>, scale: f32, out: *mut f32) {
                 let wide = $vectors * Vector::LEN;
                 // SAFETY: as the caller promises.
-                unsafe { super::transpose::transpose::<Vector>(size, from, scale, wide, out) }
+                unsafe { transpose::transpose::<Vector>(size, from, scale, wide, out) }
             }
 
             $(#[target_feature(enable = $features)])?
