@@ -13,9 +13,10 @@ use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::expr::Ref;
 use crate::ops::CpuFunction;
-use crate::plan::{OperandSource, Space, Step, StepOperand};
+use crate::plan::{Home, OperandSource, Plan, Space, Step, StepOperand, ValueId};
 
 pub(super) struct Job<'a> {
+    pub plan: &'a Plan,
     pub step: &'a Step,
     pub tapes: &'a Tapes,
     pub values: &'a [Option<Arc<HostBuffer>>],
@@ -57,6 +58,11 @@ impl<'a> Job<'a> {
     ) -> &'a Tape {
         let Step { expr, scalars, .. } = self.step;
         self.tapes.get(hole, || Tape::compile(expr, roots, scalars, inputs))
+    }
+
+    /// Returns whether `value` is a resident, which stays from run to run.
+    pub fn is_resident(&self, value: ValueId) -> bool {
+        matches!(self.plan.values[value.index()].home, Home::Resident(_))
     }
 
     /// The expressions of the outputs.

@@ -14,7 +14,7 @@ use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
 use crate::ops::CpuFunction;
-use crate::plan::{FailedElement, Form, Step};
+use crate::plan::{FailedElement, Form, Plan, Step};
 
 #[derive(Debug)]
 pub(crate) struct CpuRun {
@@ -59,7 +59,7 @@ pub(super) fn run(
         let is_empty = step.is_empty();
         let _timing = (!is_empty).then(|| timeline.begin_span(TimedWork::Step(at)));
         let done = if wanted() {
-            run_step((step, tapes), before, &mut values, data.functions, &failures)
+            run_step((plan, step, tapes), before, &mut values, data.functions, &failures)
         } else {
             Err(RunError::Cancelled.into())
         };
@@ -80,7 +80,7 @@ pub(super) fn run(
 
 /// Runs a step, and the step `before` it if that joins it.
 fn run_step(
-    (step, tapes): (&Step, &Tapes),
+    (plan, step, tapes): (&Plan, &Step, &Tapes),
     before: Option<(&Step, &Tapes, HeldValues)>,
     values: &mut RunValues<'_>,
     functions: &[CpuFunction],
@@ -92,10 +92,10 @@ fn run_step(
         outputs.push(values.buffer_for(id)?);
     }
     if !step.is_empty() {
-        let job = Job { step, tapes, values: values.all(), functions, failures };
+        let job = Job { plan, step, tapes, values: values.all(), functions, failures };
         match &before {
             Some((step, tapes, held)) => {
-                let before = Job { step, tapes, values: held, functions, failures };
+                let before = Job { plan, step, tapes, values: held, functions, failures };
                 forms::sliding::expanded::run(&before, &job, &mut outputs)?;
             }
             None => compute(&job, &mut outputs)?,

@@ -2,6 +2,7 @@
 
 use crate::base::dtype::DType;
 use crate::batch::{GpuCommandBatch, Tensor};
+use crate::device::Device;
 use crate::ops::{Op, Precision, Tolerance};
 use crate::parity::compare::check;
 use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
@@ -46,6 +47,49 @@ fn products_by_type_shape_and_order() {
                         batch.record::<T>(Op::MatMul(Precision::Exact), &[x.value(), w.value()]);
                     });
                 });
+            }
+        }
+    }
+}
+
+/// Later runs find panels of weights that did not change, and may take other ways than the first.
+#[tokio::test]
+async fn each_run_gives_the_same_bits() {
+    let mut rng = Rng::new(6);
+    let device = Device::cpu();
+    for m in [1, 2, 3, 8, 12, 13, 70, 130] {
+        for [k, n] in [[30, 40], [300, 130], [1000, 33], [257, 1025]] {
+            let x: Vec<f32> = values(&mut rng, m * k, (-3.0, 3.0));
+            let w: Vec<f32> = values(&mut rng, k * n, (-3.0, 3.0));
+            for transposed in [false, true] {
+                let shape = if transposed { [n, k] } else { [k, n] };
+                let resident = device.resident(&w, shape).unwrap();
+                for is_resident in [false, true] {
+                    let batch = GpuCommandBatch::new(&device);
+                    let (x, w) = (batch.upload_shaped(&x, [m, k]), &w);
+                    let w = match is_resident {
+                        true => batch.bind(&resident),
+                        false => batch.upload_shaped(w, shape),
+                    };
+                    let w = if transposed { w.transpose() } else { w };
+                    // The first is nothing but sums, the second has an epilogue.
+                    let results = [x.matmul(w), x.scale(0.5).matmul(w).relu()];
+                    results.iter().for_each(|y| batch.download(y.id()));
+                    let mut first = Vec::new();
+                    for run in 0..3 {
+                        batch.execute().await.unwrap();
+                        let mut bits = Vec::new();
+                        for y in results {
+                            bits.extend(batch.read(y).await.unwrap().into_iter().map(f32::to_bits));
+                        }
+                        if run == 0 {
+                            first = bits;
+                        } else {
+                            let what = format!("{m} {n} {k} {transposed} {is_resident}");
+                            assert!(bits == first, "{what}: run {run} differs");
+                        }
+                    }
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use super::pair::Second;
 use super::{Arg, ByColumn, ByRun, Instruction, TILE, Tape, TapeOp};
 use crate::base::dtype::{Scalar, Ty};
 use crate::exec::cpu::operands::BoundInput;
-use crate::expr::{Binary, Expr, ExprNode, Failure, Ref};
+use crate::expr::{Binary, Expr, ExprNode, Failure, Ref, Unary};
 
 /// Least elements of a run. Values of shorter runs are computed for each element.
 const SHORTEST: usize = 8;
@@ -70,6 +70,20 @@ struct FetchOfRuns {
     base: Ref,
     counter: u16,
     stride: i64,
+}
+
+/// Flops of 1 / (1 + e⁻ˣ): as many as of its operations.
+const SIGMOID_FLOPS: u64 = 16;
+
+/// Returns x if `node` is 1 / (1 + e⁻ˣ).
+fn sigmoid_of(expr: &Expr, node: ExprNode) -> Option<Ref> {
+    let ExprNode::Unary(Unary::Recip, sum) = node else { return None };
+    let ExprNode::Binary(Binary::Add, a, b) = expr.node(sum) else { return None };
+    let is_one = |r| matches!(expr.node(r), ExprNode::Const(c) if c.bits == 1.0_f32.to_bits());
+    let power = if is_one(b) { a } else { Some(b).filter(|_| is_one(a))? };
+    let ExprNode::Unary(Unary::Exp, minus) = expr.node(power) else { return None };
+    let ExprNode::Unary(Unary::Neg, x) = expr.node(minus) else { return None };
+    (expr.ty(x) == Ty::F32).then_some(x)
 }
 
 struct Compiler<'e> {
@@ -199,13 +213,14 @@ impl<'e> Compiler<'e> {
     }
 
     fn by_element(&mut self, r: Ref, node: ExprNode, root: Option<usize>) {
-        self.flops += node.flops();
+        let is_sigmoid = sigmoid_of(self.expr, node).is_some();
+        self.flops += if is_sigmoid { SIGMOID_FLOPS } else { node.flops() };
         let pair = self.pair(node);
         let op = match (self.fetch_of_runs(node), pair) {
             (Some(fetch), _) => self.run_fetch(&fetch),
             (None, Some((op, _))) => op,
             (None, None) => {
-                node.operands().for_each(|operand| self.spread(operand));
+                self.reads(node).into_iter().for_each(|operand| self.spread(operand));
                 self.op(node, |r| self.args[r.index()])
             }
         };
@@ -221,6 +236,9 @@ impl<'e> Compiler<'e> {
     }
 
     fn op(&self, node: ExprNode, arg: impl Fn(Ref) -> Arg) -> TapeOp {
+        if let Some(x) = sigmoid_of(self.expr, node) {
+            return TapeOp::Sigmoid(arg(x));
+        }
         match node {
             ExprNode::Unary(op, x) => TapeOp::Unary(op, self.expr.ty(x), arg(x)),
             ExprNode::Binary(op, x, y) => TapeOp::Binary(op, self.expr.ty(x), arg(x), arg(y)),
@@ -285,9 +303,10 @@ impl<'e> Compiler<'e> {
 
     /// The nodes whose lanes or runs `node` reads.
     fn reads(&self, node: ExprNode) -> SmallVec<[Ref; 3]> {
-        match self.fetch_of_runs(node) {
-            Some(fetch) => smallvec![fetch.base],
-            None => node.operands().collect(),
+        match (self.fetch_of_runs(node), sigmoid_of(self.expr, node)) {
+            (Some(fetch), _) => smallvec![fetch.base],
+            (_, Some(x)) => smallvec![x],
+            _ => node.operands().collect(),
         }
     }
 

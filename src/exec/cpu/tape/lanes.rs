@@ -86,6 +86,17 @@ fn unary_f32(op: Unary, x: &[f32], out: &mut [f32]) {
     }
 }
 
+/// Computes `out` = 1 / (1 + e⁻ˣ) for lanes of `f32`.
+pub(crate) fn sigmoid(x: &[u32], out: &mut [u32]) {
+    sigmoid_f32(cast_slice(x), cast_slice_mut(out));
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
+fn sigmoid_f32(x: &[f32], out: &mut [f32]) {
+    const FMA: bool = target_cfg_f!(any(target_feature = "fma", target_arch = "aarch64"));
+    each!(out, |x| math::sigmoid::<FMA>(x));
+}
+
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 fn unary_i32(op: Unary, x: &[i32], out: &mut [i32]) {
     match op {

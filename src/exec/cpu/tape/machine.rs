@@ -280,6 +280,7 @@ impl<'a> Reader<'a> {
                 }
             }
             TapeOp::Unary(op, ty, x) => lanes::unary(op, ty, lanes(x), out),
+            TapeOp::Sigmoid(x) => lanes::sigmoid(lanes(x), out),
             TapeOp::Binary(op, ty, x, y) => lanes::binary(op, ty, lanes(x), lanes(y), out),
             TapeOp::Pair(first, second, args) => pair::run(first, second, args.map(lanes), out),
             TapeOp::Select(c, x, y) => lanes::select(lanes(c), lanes(x), lanes(y), out),

@@ -38,6 +38,13 @@ fn polynomial<const FMA: bool, const N: usize>(x: f32, c: [f32; N]) -> f32 {
     }
 }
 
+/// Σ cᵢ·xⁱ in as many steps as there are coefficients but one.
+#[inline(always)]
+fn horner<const FMA: bool>(x: f32, [a, b, c, d, e]: [f32; 5]) -> f32 {
+    let high = fma::<FMA>(fma::<FMA>(e, x, d), x, c);
+    fma::<FMA>(fma::<FMA>(high, x, b), x, a)
+}
+
 /// The nearest integer to x, as a float and as an integer, for |x| < 2²².
 #[inline(always)]
 fn nearest(x: f32) -> (f32, i32) {
@@ -65,14 +72,6 @@ fn expm1_rest<const FMA: bool>(r: f32) -> f32 {
     const C: [f32; 6] =
         [0.5, 0.166_666_66, 0.041_666_493, 0.008_333_543, 0.001_393_238_9, 0.000_197_644_55];
     fma::<FMA>(r * r, polynomial::<FMA, 6>(r, C), r)
-}
-
-/// eˣ for x in −87..=88, within 1 ulp. The result for other x is unspecified.
-#[inline(always)]
-fn exp_normal<const FMA: bool>(x: f32) -> f32 {
-    let (r, n) = reduce_by_ln2::<FMA>(x);
-    let power = exp2i(n);
-    fma::<FMA>(expm1_rest::<FMA>(r), power, power)
 }
 
 /// eˣ, within 1 ulp (0.996 measured over every 61st float).
@@ -179,15 +178,45 @@ pub(crate) fn cos<const FMA: bool>(x: f32) -> f32 {
     sin_turned::<FMA>(x, 1)
 }
 
-/// tanh x, within 1.5 ulp (1.30 measured over every 61st float).
+/// tanh x, within 7 ulp (6.94 measured over every 61st float, and 4.95 with `FMA`). A quotient of polynomials takes half as
+/// many steps as an exponential, and a division as long as sixteen steps.
 #[inline(always)]
 pub(crate) fn tanh<const FMA: bool>(x: f32) -> f32 {
-    const C: [f32; 5] = [-0.333_332_8, 0.133_314_1, -0.053_737_14, 0.020_630_825, -0.005_695_813];
-    let (t, z) = (x.abs(), x * x);
-    let near = fma::<FMA>(x, z * polynomial::<FMA, 5>(z, C), x);
-    // 1 − 2 / (e²ᵗ + 1): the error of the exponential is at most a third as large in the result.
-    let far = (1.0 - 2.0 / (exp_normal::<FMA>(2.0 * t.clamp(0.0, 20.0)) + 1.0)).copysign(x);
-    if t >= 0.625 { far } else { near }
+    /// Coefficients of a function of x², to 3e-8. Those that have little to round were sought among their multiples.
+    const P: [f32; 5] = [1.237_371_1, 0.165_556_88, 0.004_323_429, 2.546_956_2e-5, 1.648_079_4e-8];
+    const Q: [f32; 5] = [1.237_371_1, 0.578_013_7, 0.032_012_165, 4.062_421_8e-4, 9.604_575_5e-7];
+    /// Twice the bits of 1, less what makes the differences of bits small on both sides.
+    const RECIPROCAL: u32 = 0x7ef3_1000;
+    let t = x.abs();
+    // From here on, the result is 1.
+    let t = if t > 9.02 { 9.02 } else { t };
+    let z = t * t;
+    let (p, q) = (horner::<FMA>(z, P), horner::<FMA>(z, Q));
+    // 1/q within a twentieth, and then twice 1/(1 − e) ≈ 1 + e + e².
+    let mut recip = f32::from_bits(RECIPROCAL.wrapping_sub(q.to_bits()));
+    let e = fma::<FMA>(-q, recip, 1.0);
+    recip = fma::<FMA>(recip, fma::<FMA>(e, e, e), recip);
+    let e = fma::<FMA>(-q, recip, 1.0);
+    let y = t * p * recip;
+    let y = fma::<FMA>(y, fma::<FMA>(e, e, e), y);
+    (if y > 1.0 { 1.0 } else { y }).copysign(x)
+}
+
+/// 1 / (1 + e⁻ˣ), within 3 ulp (2.94 measured over every 61st float above −87). Below it, the result is less than
+/// 1.3e-38 off.
+#[inline(always)]
+pub(crate) fn sigmoid<const FMA: bool>(x: f32) -> f32 {
+    // e^−|x|, which is 0 from 88 on.
+    let t = x.abs();
+    let (r, n) = reduce_by_ln2::<FMA>(-(if t > 88.0 { 88.0 } else { t }));
+    let power = exp2i(n);
+    let e = fma::<FMA>(expm1_rest::<FMA>(r), power, power);
+    // 1/d for d in 1..=2: by a parabola within 1/99, and two steps of Newton's method.
+    let d = 1.0 + e;
+    let recip = fma::<FMA>(fma::<FMA>(0.323_232_32, d, -1.454_545_5), d, 2.121_212);
+    let recip = fma::<FMA>(recip, fma::<FMA>(-d, recip, 1.0), recip);
+    let recip = fma::<FMA>(recip, fma::<FMA>(-d, recip, 1.0), recip);
+    (if x < 0.0 { e } else { 1.0 }) * recip
 }
 
 /// erf x, within 1.5 ulp (1.35 measured over every 61st float).

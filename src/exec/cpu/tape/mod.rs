@@ -35,6 +35,8 @@ pub(super) enum TapeOp {
     /// Loads the elements of a strided operand.
     Load(u16),
     Unary(Unary, Ty, Arg),
+    /// 1 / (1 + e⁻ˣ) in one pass.
+    Sigmoid(Arg),
     Binary(Binary, Ty, Arg, Arg),
     /// Two operations in one pass. The first takes the first two arguments, the second takes its result and the third
     /// argument.

@@ -80,10 +80,39 @@ fn ulps(got: f32, want: f64) -> f64 {
     (f64::from(got) - want).abs() / (exponent - 23.0).exp2()
 }
 
+fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// [`sigmoid`] where its error is relative, and an exact result elsewhere.
+fn sigmoid_of_most<const FMA: bool>(x: f32) -> f32 {
+    if x < -87.0 { logistic(x.into()) as f32 } else { sigmoid::<FMA>(x) }
+}
+
+#[test]
+fn sigmoid_and_tanh_keep_their_tolerances_and_bounds_everywhere() {
+    let same = |got: f32, want: f32| got.to_bits() == want.to_bits();
+    for (sigmoid, tanh) in [
+        (sigmoid::<true> as fn(f32) -> f32, tanh::<true> as fn(f32) -> f32),
+        (sigmoid::<false>, tanh::<false>),
+    ] {
+        for x in samples() {
+            close(Elementwise::Sigmoid, &[x], sigmoid(x), logistic(x.into()));
+            assert!(x.is_nan() || (0.0..=1.0).contains(&sigmoid(x)), "{x}");
+            assert!(x.is_nan() || (-1.0..=1.0).contains(&tanh(x)), "{x}");
+            assert!(x.is_nan() || same(tanh(-x), -tanh(x)), "{x}");
+        }
+        assert!(sigmoid(f32::NAN).is_nan() && tanh(f32::NAN).is_nan());
+        assert!(same(sigmoid(f32::INFINITY), 1.0) && same(sigmoid(f32::NEG_INFINITY), 0.0));
+        assert!(same(tanh(f32::INFINITY), 1.0) && same(tanh(f32::NEG_INFINITY), -1.0));
+        assert!(same(sigmoid(-0.0), 0.5) && same(tanh(-0.0), -0.0) && same(tanh(0.0), 0.0));
+    }
+}
+
 #[test]
 fn functions_keep_the_errors_that_their_documentation_states() {
     type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
-    let cases: [Case; 12] = [
+    let cases: [Case; 14] = [
         ("exp", exp::<true>, f64::exp, 1.0),
         ("exp without FMA", exp::<false>, f64::exp, 1.0),
         ("expm1", expm1::<true>, f64::exp_m1, 1.5),
@@ -92,8 +121,10 @@ fn functions_keep_the_errors_that_their_documentation_states() {
         ("log without FMA", log::<false>, f64::ln, 1.0),
         ("log1p", log1p::<true>, f64::ln_1p, 1.5),
         ("log1p without FMA", log1p::<false>, f64::ln_1p, 1.5),
-        ("tanh", tanh::<true>, f64::tanh, 1.5),
-        ("tanh without FMA", tanh::<false>, f64::tanh, 1.5),
+        ("tanh", tanh::<true>, f64::tanh, 7.0),
+        ("tanh without FMA", tanh::<false>, f64::tanh, 7.0),
+        ("sigmoid", sigmoid_of_most::<true>, logistic, 3.0),
+        ("sigmoid without FMA", sigmoid_of_most::<false>, logistic, 3.0),
         ("erf", erf::<true>, libm::erf, 1.5),
         ("erf without FMA", erf::<false>, libm::erf, 1.5),
     ];

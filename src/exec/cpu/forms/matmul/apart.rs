@@ -5,8 +5,9 @@ use std::ops::Range;
 use bytemuck::cast_slice;
 
 use super::by_kernel::{self, Copies, ProductBlock, Sums};
+use super::floats::Floats;
 use super::kernel::Kernel;
-use super::operand::{Floats, Matrices};
+use super::operand::Matrices;
 use crate::error::DeviceError;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::forms::epilogue::Epilogue;

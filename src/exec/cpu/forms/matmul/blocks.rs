@@ -1,8 +1,8 @@
 //! Products cut into blocks, each of which one thread multiplies and finishes while it is in its cache.
 
 use super::by_kernel::{self, Copies, ProductBlock, Sums};
+use super::floats::Floats;
 use super::kernel::Kernel;
-use super::operand::Floats;
 use super::outputs::ProductOutputs;
 use crate::exec::cpu::operands::{ALONE, for_each};
 use crate::exec::cpu::tape::{Machine, TILE};
@@ -12,13 +12,18 @@ use crate::exec::threads;
 const RATE: f64 = 100.0;
 /// Nanoseconds to fetch an element of an operand from memory and to pack it.
 const FETCH: f64 = 0.3;
+/// The same for an element that is read where it lies or from a kept panel.
+const READ: f64 = 0.05;
 /// Nanoseconds until an epilogue has begun with a tile.
 const START: f64 = 200.0;
 pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let results = &*results;
-    let cost = BlockCost { flops: results.flops() };
+    let cost = BlockCost {
+        flops: results.flops(),
+        fetch: if floats.panels.is_some() { READ } else { FETCH },
+    };
     let work =
         |worker: &mut BlockWorker<'_>, block: ProductBlock| worker.run(floats, results, &block);
     let new = || BlockWorker { machine: results.machine(), copies: Copies::default() };
@@ -34,7 +39,7 @@ pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
 
 /// Returns whether one thread multiplies the products at once. The sums must be the results.
 pub(super) fn is_one_block(floats: &Floats<'_>) -> bool {
-    !BlockCost { flops: 0 }.pays(floats.size, floats.count)
+    !BlockCost { flops: 0, fetch: FETCH }.pays(floats.size, floats.count)
 }
 
 /// The cost of the work besides multiplications.
@@ -42,6 +47,8 @@ pub(super) fn is_one_block(floats: &Floats<'_>) -> bool {
 struct BlockCost {
     /// Flops after each sum.
     flops: u64,
+    /// Nanoseconds to fetch an element.
+    fetch: f64,
 }
 
 impl BlockCost {
@@ -58,7 +65,7 @@ impl BlockCost {
         // The epilogue runs over whole rows at once, or row by row.
         let tiles = if n == all { (m * n).div_ceil(TILE) } else { m * n.div_ceil(TILE) };
         let [m, n, k] = [m, n, k].map(|size| size as f64);
-        let fetching = (m + n) * FETCH * k;
+        let fetching = (m + n) * self.fetch * k;
         let after = m * n * self.flops as f64 / 40.0;
         let starts = if self.flops > 0 { tiles as f64 * START } else { 0.0 };
         m * n * k / RATE + fetching + after + starts
@@ -132,7 +139,7 @@ impl BlockWorker<'_> {
 mod tests {
     use super::*;
 
-    const COST: BlockCost = BlockCost { flops: 2 };
+    const COST: BlockCost = BlockCost { flops: 2, fetch: FETCH };
 
     #[test]
     fn blocks_cover_each_element_once() {

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::by_kernel::{Copies, Sums, rows_of, steps};
+use super::floats::Floats;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
-use super::operand::Floats;
 use super::outputs::ProductOutputs;
 use crate::exec::cpu::operands::{BlockLayout, Images, copy_rows, for_each};
 use crate::exec::cpu::tape::Machine;

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
+use super::floats::{FEW, Floats};
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
-use super::operand::{Floats, Matrices};
+use super::operand::Matrices;
 use super::vector;
 use crate::exec::cpu::forms::epilogue::RowLinks;
 
-/// Most rows for which the rows of the right operand are read where they lie.
-const FEW: usize = 12;
 /// Most elements of a right operand that is read where it lies for more rows, and most rows that read it so. It stays in
 /// the second-level cache, or in the first if its rows would share few places there.
 const MEDIUM: usize = 256 << 10;
@@ -92,7 +91,7 @@ pub(super) unsafe fn multiply<'l>(
                 by_kept_panels(kernel, floats, block, sums, copies, finish);
                 links
             }
-            1 if copied || column == 1 => {
+            1 if !floats.by_panels && (copied || column == 1) => {
                 by_row(floats, block, sums, copies);
                 None
             }
@@ -102,7 +101,7 @@ pub(super) unsafe fn multiply<'l>(
                 in_place(kernel, floats, block, sums, copies, finish);
                 links
             }
-            ..=FEW if !copied => {
+            ..=FEW if !copied && !floats.by_panels => {
                 by_strips(kernel, floats, block, sums, copies);
                 None
             }
@@ -362,7 +361,7 @@ unsafe fn by_copied_columns(
 }
 
 /// The rows at `rows` and `columns` of matrix `index` where they lie, or as a copy.
-pub(super) fn rows_of<'a>(
+pub(crate) fn rows_of<'a>(
     from: &'a Matrices<'_>,
     index: usize,
     [rows, columns]: [&Range<usize>; 2],
@@ -379,6 +378,6 @@ pub(super) fn rows_of<'a>(
 }
 
 /// The parts of `0..k` of at most `most`.
-pub(super) fn steps(k: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn steps(k: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     (0..k).step_by(most.max(1)).map(move |from| from..k.min(from + most))
 }

@@ -2,8 +2,9 @@
 
 use super::blocks;
 use super::by_kernel;
+use super::floats::Floats;
 use super::kernel::Kernel;
-use super::operand::{Floats, Matrices};
+use super::operand::Matrices;
 use super::single_call::{CallOperand, SingleCall};
 use crate::base::dtype::{DType, Ty};
 use crate::exec::cpu::Job;
@@ -31,7 +32,7 @@ pub(super) fn find(job: &Job<'_>, product: &ProductForm) -> Option<SingleCall> {
     let ([x_row, x_column], [w_row, w_column]) = (floats.x.strides(), floats.w.strides());
     let columns = match (w_row, w_column) {
         (_, 1) => false,
-        (1, _) => true,
+        (1, _) if !floats.by_panels => true,
         _ => return None,
     };
     let [x, w] = values;

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::gemm_call::MatrixPointer;
 use super::images;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, Rows};
 use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
@@ -26,50 +26,15 @@ use crate::plan::{OperandSource, ProductForm, Space, Spread};
 
 /// Fewest elements of a right operand whose panels are kept.
 const SMALLEST: usize = 16 << 10;
-/// Most rows that are multiplied with columns of the right operand where those lie.
-const FEW: usize = 12;
-
-/// The operands of a product of `f32`.
-pub(super) struct Floats<'a> {
-    /// The size of one product: m, n, k.
-    pub size: [usize; 3],
-    /// The number of products.
-    pub count: usize,
-    pub x: Matrices<'a>,
-    pub w: Matrices<'a>,
-    /// True if sums are dot products of rows and columns where those lie. It depends on sizes and strides alone, so that
-    /// each run adds in the same order.
-    pub by_dots: bool,
-    /// All panels of the only right operand, which were packed by an earlier run.
-    pub panels: Option<&'a [f32]>,
-}
-
-impl<'a> Floats<'a> {
-    /// Pairs the operands of the products. If all share one right operand and the left ones lie one below the other,
-    /// they become one product of a tall matrix.
-    pub fn new(product: &ProductForm, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
-        let mut m = product.m;
-        let mut count: usize = product.batch.iter().product();
-        if !product.batch.is_empty() && w.is_shared() && x.fold_batch() {
-            w.view.dims.drain(..product.batch.len());
-            w.view.strides.drain(..product.batch.len());
-            m *= count;
-            count = 1;
-        }
-        let size @ [m, n, k] = [m, product.n, product.k];
-        assert!(x.lies_in_memory(count, [m, k]) && w.lies_in_memory(count, [k, n]));
-        let by_dots = m <= FEW && w.has_columns();
-        let panels = if count == 1 && !by_dots { w.kept_panels([k, n]) } else { None };
-        Self { size, count, x, w, by_dots, panels }
-    }
-}
 
 /// A stack of matrices in memory, over `batch ++ [rows, columns]`.
 pub(crate) struct Matrices<'a> {
     data: MatrixData<'a>,
-    view: View,
+    pub(super) view: View,
     /// The place of a copy beside the data, if these are a value.
     arranged: Option<&'a ArrangedCopy>,
+    /// True if the data are a resident, which most runs find unchanged.
+    is_resident: bool,
 }
 
 /// Elements as they are stored.
@@ -129,7 +94,8 @@ impl<'a> Matrices<'a> {
                 };
                 if let Some(data) = data {
                     let arranged = Some(buffer.arranged());
-                    return Ok(Self { data, view: operand.view.clone(), arranged });
+                    let is_resident = job.is_resident(value);
+                    return Ok(Self { data, view: operand.view.clone(), arranged, is_resident });
                 }
             }
         }
@@ -150,7 +116,8 @@ impl<'a> Matrices<'a> {
         let mut windows = match images {
             Some(windows) => {
                 let data = MatrixData::Windows(Box::new(windows), dims.iter().product());
-                Self { data, view: View::contiguous(&dims[..].into()), arranged: None }
+                let view = View::contiguous(&dims[..].into());
+                Self { data, view, arranged: None, is_resident: false }
             }
             None => {
                 let computed = Self::computed(job, Space::W, product.w, &dims, batch.len());
@@ -195,7 +162,7 @@ impl<'a> Matrices<'a> {
             }
         }
         let data = MatrixData::Computed(ComputedMatrices { tape, inputs, len: shape.elements() });
-        Self { data, view: View { dims, ..view }, arranged: None }
+        Self { data, view: View { dims, ..view }, arranged: None, is_resident: false }
     }
 
     /// Stores the elements, if they are computed.
@@ -218,19 +185,19 @@ impl<'a> Matrices<'a> {
     }
 
     /// Returns whether these are `count` matrices of `size`, all elements of which exist.
-    fn lies_in_memory(&self, count: usize, size: [usize; 2]) -> bool {
+    pub(super) fn lies_in_memory(&self, count: usize, size: [usize; 2]) -> bool {
         let (batch, one) = self.view.dims.split_at(self.batch());
         one == size && batch.iter().product::<usize>() == count && self.view.is_inside(self.len())
     }
 
     /// Returns whether all of the batch is one matrix.
-    fn is_shared(&self) -> bool {
+    pub(super) fn is_shared(&self) -> bool {
         let batch = self.batch();
         (0..batch).all(|axis| self.view.dims[axis] == 1 || self.view.strides[axis] == 0)
     }
 
     /// Makes one tall matrix of the batch if its matrices lie one below the other, and returns whether it did.
-    fn fold_batch(&mut self) -> bool {
+    pub(super) fn fold_batch(&mut self) -> bool {
         let [rows, columns] = [self.batch(), self.batch() + 1];
         let (dims, strides) = (&self.view.dims, &self.view.strides);
         let mut next = strides[rows] * dims[rows] as i64;
@@ -266,7 +233,7 @@ impl<'a> Matrices<'a> {
     }
 
     /// Returns whether columns are contiguous in memory, and rows are not.
-    fn has_columns(&self) -> bool {
+    pub(super) fn has_columns(&self) -> bool {
         let [row, column] = self.strides();
         row == 1 && column > 1 && !self.is_only_copied()
     }
@@ -312,8 +279,14 @@ impl<'a> Matrices<'a> {
         MatrixPointer { start, strides: self.strides() }
     }
 
+    /// Returns whether the panels of the only matrix, of `k` by `n`, are kept from the second run on, unless there is no
+    /// room. It does not depend on the run.
+    pub(super) fn is_worth_panels(&self, [k, n]: [usize; 2]) -> bool {
+        self.is_resident && !self.is_only_copied() && k * n >= SMALLEST
+    }
+
     /// The panels of the only matrix, of `k` by `n` words, if the same data were read before. They are kept beside the data.
-    fn kept_panels(&self, [k, n]: [usize; 2]) -> Option<&'a [f32]> {
+    pub(super) fn kept_panels(&self, [k, n]: [usize; 2]) -> Option<&'a [f32]> {
         let arranged = self.arranged.filter(|_| !self.is_only_copied() && k * n >= SMALLEST)?;
         let columns = Kernel::native().columns;
         let [row, column] = self.strides().map(|stride| stride as i64);
@@ -340,16 +313,28 @@ impl<'a> Matrices<'a> {
         let start = self.start(index)
             + rows.start as i64 * row as i64
             + columns.start as i64 * column as i64;
-        let out = cast_slice_mut(panels);
         if let MatrixData::Windows(windows, _) = &self.data {
-            return windows.pack(index, [rows, columns], panel, out);
+            return windows.pack(index, [rows, columns], panel, cast_slice_mut(panels));
         }
         if let MatrixData::Computed(ComputedMatrices { tape, inputs, .. }) = &self.data
             && let Some(BoundInput::Strided(strided)) = tape.fetched(inputs)
-            && strided.fetch_panels([start as usize, row as usize], [height, width], panel, out)
+            && strided.fetch_panels(
+                [start as usize, row as usize],
+                [height, width],
+                panel,
+                cast_slice_mut(panels),
+            )
         {
             return;
         }
+        let kernel = Kernel::native();
+        if let MatrixData::Words(words) = &self.data
+            && (row, column > 1, panel) == (1, true, kernel.columns)
+        {
+            let from = Rows { data: cast_slice(&words[start as usize..]), stride: column as usize };
+            return kernel.transpose([width, height], from, 1.0, panels);
+        }
+        let out = cast_slice_mut(panels);
         let mut pieces = PanelPieces::new(panel, height);
         pieces.push(0, 1, width);
         let (data, start, row) = match &self.data {

@@ -1,5 +1,6 @@
 //! Vectors of `f32`, as the innermost loops of products and convolutions use them.
 
+pub(crate) mod exponential;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod plain;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -48,6 +49,10 @@ pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
+/// Powers of two that [`Lanes::times_power`] takes too many, so that each is a normal number, and divides by at last. Only
+/// this division rounds.
+const UP: i32 = 64;
+
 /// Vectors that are summed up at a time.
 pub(crate) const SUMS: usize = 16;
 
@@ -88,6 +93,9 @@ pub(crate) trait Lanes: Copy {
     unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self;
     /// The elements at even places of this vector and then of `other`, and those at odd places.
     unsafe fn unzip(self, other: Self) -> [Self; 2];
+
+    /// Returns `self`·2ⁿ, rounded once, for elements of 0.5..2 and whole numbers n from −151 to 0.
+    unsafe fn times_power(self, n: Self) -> Self;
 
     /// Hints that the line at `address`, which may be any, will be read or written.
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Lanes, Plain, SUMS};
+use super::{Lanes, Plain, SUMS, UP};
 
 impl Lanes for Plain {
     const LEN: usize = 4;
@@ -115,5 +115,12 @@ impl Lanes for Plain {
     unsafe fn unzip(self, other: Self) -> [Self; 2] {
         let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
         [Self([a, c, e, g]), Self([b, d, f, h])]
+    }
+
+    #[inline(always)]
+    unsafe fn times_power(self, n: Self) -> Self {
+        let power = |n: f32| f32::from_bits(((n as i32 + UP + 127) << 23).cast_unsigned());
+        let last = f32::from_bits(((127 - UP) << 23).cast_unsigned());
+        Self(std::array::from_fn(|i| self.0[i] * power(n.0[i]) * last))
     }
 }

@@ -3,7 +3,7 @@
 use std::arch::wasm32::{self as wasm, v128};
 use std::ops::Range;
 
-use super::{Lanes, SUMS, each};
+use super::{Lanes, SUMS, UP, each};
 
 impl Lanes for v128 {
     const LEN: usize = 4;
@@ -145,5 +145,12 @@ impl Lanes for v128 {
             wasm::i32x4_shuffle::<0, 2, 4, 6>(self, other),
             wasm::i32x4_shuffle::<1, 3, 5, 7>(self, other),
         ]
+    }
+
+    #[inline(always)]
+    unsafe fn times_power(self, n: Self) -> Self {
+        let exponent = wasm::i32x4_add(wasm::i32x4_trunc_sat_f32x4(n), wasm::i32x4_splat(UP + 127));
+        let last = wasm::i32x4_splat((127 - UP) << 23);
+        wasm::f32x4_mul(wasm::f32x4_mul(self, wasm::i32x4_shl(exponent, 23)), last)
     }
 }

@@ -3,7 +3,7 @@
 use std::arch::x86_64 as x86;
 use std::ops::Range;
 
-use super::{Lanes, SUMS};
+use super::{Lanes, SUMS, UP};
 
 /// A mask of the first `count` of eight lanes.
 #[inline(always)]
@@ -156,6 +156,18 @@ impl Lanes for x86::__m256 {
                 let turns = x86::_mm256_castps_pd(turns);
                 x86::_mm256_castpd_ps(x86::_mm256_permute4x64_pd::<0b11_01_10_00>(turns))
             })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn times_power(self, n: Self) -> Self {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe {
+            let exponent =
+                x86::_mm256_add_epi32(x86::_mm256_cvtps_epi32(n), x86::_mm256_set1_epi32(UP + 127));
+            let power = x86::_mm256_castsi256_ps(x86::_mm256_slli_epi32::<23>(exponent));
+            let last = x86::_mm256_castsi256_ps(x86::_mm256_set1_epi32((127 - UP) << 23));
+            x86::_mm256_mul_ps(x86::_mm256_mul_ps(self, power), last)
         }
     }
 }
@@ -312,5 +324,11 @@ impl Lanes for x86::__m512 {
             let odd = x86::_mm512_add_epi32(even, step);
             [even, odd].map(|places| x86::_mm512_permutex2var_ps(self, places, other))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn times_power(self, n: Self) -> Self {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe { x86::_mm512_scalef_ps(self, n) }
     }
 }

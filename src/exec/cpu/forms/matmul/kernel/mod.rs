@@ -3,19 +3,24 @@
 mod dot_tiles;
 mod operands;
 mod tiles;
+mod transpose;
 
 use std::sync::LazyLock;
 
-pub(super) use self::operands::{DotProducts, PanelProduct, Panels, Rows, StripProduct};
+pub(crate) use self::operands::{
+    ColumnProduct, DotProducts, PanelProduct, Panels, Rows, StripProduct,
+};
 
 /// The functions for one set of instructions.
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     /// Columns of a panel, and of a vector.
     pub columns: usize,
     lanes: usize,
     panels: unsafe fn(&PanelProduct<'_>, *mut f32, usize, bool),
+    columns_in_place: unsafe fn(&ColumnProduct<'_>, *mut f32, usize, bool),
     dots: unsafe fn(&DotProducts<'_>, *mut f32, usize, bool),
     strips: unsafe fn(&StripProduct<'_>, *mut f32, usize),
+    transpose: unsafe fn([usize; 2], Rows<'_>, f32, *mut f32),
 }
 
 impl Kernel {
@@ -68,6 +73,39 @@ impl Kernel {
         unsafe { (self.panels)(product, out, stride, more) }
     }
 
+    /// As [`panels`](Self::panels), for a left operand that lies by columns and a right one that lies by rows.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn columns(
+        &self,
+        product: &ColumnProduct<'_>,
+        out: *mut f32,
+        stride: usize,
+        more: bool,
+    ) {
+        let [rows, columns, depth] = product.size;
+        product.x.check(depth, rows);
+        product.w.check(depth, columns);
+        // SAFETY: as in `panels`.
+        unsafe { (self.columns_in_place)(product, out, stride, more) }
+    }
+
+    /// Copies `columns` of `depth` elements each, which are the rows of `from`, to panels in `out`, times `scale`. The
+    /// last panel gets any elements beyond the last column.
+    pub fn transpose(
+        &self,
+        [columns, depth]: [usize; 2],
+        from: Rows<'_>,
+        scale: f32,
+        out: &mut [f32],
+    ) {
+        from.check(columns, depth);
+        assert!(columns.next_multiple_of(self.columns) * depth <= out.len());
+        // SAFETY: the processor has the instructions (`all`). All columns exist and `out` has all panels, as asserted.
+        unsafe { (self.transpose)([columns, depth], from, scale, out.as_mut_ptr()) }
+    }
+
     /// As [`panels`](Self::panels), for columns that are contiguous.
     ///
     /// # Safety
@@ -98,9 +136,9 @@ macro_rules! kernel {
     ($name:ident, $vector:path, $(($features:literal),)? $vectors:literal by $high:literal) => {
         mod $name {
             use crate::exec::cpu::forms::matmul::kernel::operands::{
-                DotProducts, PanelProduct, StripProduct,
+                ColumnProduct, DotProducts, PanelProduct, Rows, StripProduct,
             };
-            use crate::exec::cpu::forms::matmul::kernel::{Kernel, dot_tiles, tiles};
+            use crate::exec::cpu::forms::matmul::kernel::{Kernel, dot_tiles, tiles, transpose};
             use crate::exec::cpu::forms::vectors::Lanes;
 
             type Vector = $vector;
@@ -109,14 +147,34 @@ macro_rules! kernel {
                 columns: $vectors * Vector::LEN,
                 lanes: Vector::LEN,
                 panels,
+                columns_in_place,
                 dots,
                 strips,
+                transpose,
             };
 
             $(#[target_feature(enable = $features)])?
             unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
                 // SAFETY: as the caller promises.
                 unsafe { tiles::panels::<Vector, $vectors, $high>(product, out, stride, more) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn columns_in_place(
+                product: &ColumnProduct<'_>,
+                out: *mut f32,
+                stride: usize,
+                more: bool,
+            ) {
+                // SAFETY: as the caller promises.
+                unsafe { tiles::columns::<Vector, $vectors, $high>(product, out, stride, more) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn transpose(size: [usize; 2], from: Rows<'_>, scale: f32, out: *mut f32) {
+                let wide = $vectors * Vector::LEN;
+                // SAFETY: as the caller promises.
+                unsafe { transpose::transpose::<Vector>(size, from, scale, wide, out) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -229,6 +287,46 @@ mod tests {
                 };
                 compare(size, (x, at), (&out, gap), more);
             }
+        });
+    }
+
+    #[test]
+    fn left_operands_by_columns_of_any_size() {
+        for_sizes(|kernel, size @ [rows, columns, depth], gap| {
+            let lies = numbers(depth * (rows + gap), 1);
+            let rows_of = |row: usize| (0..depth).map(move |k| (row, k));
+            let copy: Vec<f32> =
+                (0..rows).flat_map(rows_of).map(|(row, k)| lies[k * (rows + gap) + row]).collect();
+            let x = Rows { data: &lies, stride: rows + gap };
+            let w = numbers((depth - 1) * (columns + gap) + columns, 2);
+            let at = |k, column| w[k * (columns + gap) + column];
+            for more in [false, true] {
+                let mut out = vec![1.0; rows * (columns + gap)];
+                let product =
+                    ColumnProduct { size, x, w: Rows { data: &w, stride: columns + gap } };
+                // SAFETY: `out` has all rows.
+                unsafe { kernel.columns(&product, out.as_mut_ptr(), columns + gap, more) };
+                let x = Rows { data: &copy, stride: depth };
+                compare(size, (x, at), (&out, gap), more);
+            }
+        });
+    }
+
+    #[test]
+    fn columns_of_any_number_and_length_go_to_their_panels() {
+        for_sizes(|kernel, [gap, columns, depth], _| {
+            let from = numbers(columns * (depth + gap), 6);
+            let wide = kernel.columns;
+            let mut out = vec![f32::NAN; columns.next_multiple_of(wide) * depth + 1];
+            let rows = Rows { data: &from, stride: depth + gap };
+            kernel.transpose([columns, depth], rows, 2.0, &mut out);
+            for column in 0..columns {
+                for k in 0..depth {
+                    let got = out[column / wide * wide * depth + k * wide + column % wide];
+                    assert_eq!(got, 2.0 * from[column * (depth + gap) + k], "[{column}, {k}]");
+                }
+            }
+            assert!(out.last().is_some_and(|last| last.is_nan()), "nothing follows the panels");
         });
     }
 

@@ -48,6 +48,15 @@ pub(crate) struct DotProducts<'a> {
     pub w: Rows<'a>,
 }
 
+/// The rows of a matrix that lies by columns, times rows where they lie.
+pub(crate) struct ColumnProduct<'a> {
+    /// Rows, columns and the length of the sums.
+    pub size: [usize; 3],
+    /// The columns of the left operand.
+    pub x: Rows<'a>,
+    pub w: Rows<'a>,
+}
+
 /// A few rows times a matrix whose rows are contiguous.
 pub(crate) struct StripProduct<'a> {
     /// Rows, columns and the length of the sums.
@@ -56,8 +65,68 @@ pub(crate) struct StripProduct<'a> {
     pub w: Rows<'a>,
 }
 
+/// The rows of a left operand, by address.
+pub(crate) trait LeftRows: Copy {
+    /// The address of element `k` of a row.
+    fn element(self, row: usize, k: usize) -> *const f32;
+    /// The rows from element `k` on.
+    fn from(self, k: usize) -> Self;
+    /// The rows from row `row` on.
+    fn below(self, row: usize) -> Self;
+}
+
+/// Contiguous rows at equal distances.
+#[derive(Clone, Copy)]
+pub(crate) struct ByRows {
+    pub start: *const f32,
+    pub stride: usize,
+}
+
+impl LeftRows for ByRows {
+    #[inline(always)]
+    fn element(self, row: usize, k: usize) -> *const f32 {
+        self.start.wrapping_add(row * self.stride + k)
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { start: self.start.wrapping_add(k), ..self }
+    }
+
+    #[inline(always)]
+    fn below(self, row: usize) -> Self {
+        Self { start: self.start.wrapping_add(row * self.stride), ..self }
+    }
+}
+
+/// Contiguous columns at equal distances.
+#[derive(Clone, Copy)]
+pub(crate) struct ByColumns {
+    pub start: *const f32,
+    pub stride: usize,
+}
+
+impl LeftRows for ByColumns {
+    #[inline(always)]
+    fn element(self, row: usize, k: usize) -> *const f32 {
+        self.start.wrapping_add(row + k * self.stride)
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { start: self.start.wrapping_add(k * self.stride), ..self }
+    }
+
+    #[inline(always)]
+    fn below(self, row: usize) -> Self {
+        Self { start: self.start.wrapping_add(row), ..self }
+    }
+}
+
 /// The rows of a panel, by address.
 pub(crate) trait PanelRows: Copy {
+    /// Elements from those that are read to those that are fetched meanwhile, if the rows follow one another.
+    const AHEAD: Option<usize> = None;
     /// The address of a row.
     ///
     /// # Safety
@@ -65,6 +134,28 @@ pub(crate) trait PanelRows: Copy {
     unsafe fn row(self, k: usize) -> *const f32;
     /// The rows from row `k` on.
     fn from(self, k: usize) -> Self;
+}
+
+/// Rows of `step` elements that follow one another. A processor by itself fetches too few of them from beyond the caches of
+/// its own: 8 rows times 4 MB of panels took 226 µs on one core, and 192 µs with hints.
+#[derive(Clone, Copy)]
+pub(crate) struct Following {
+    pub start: *const f32,
+    pub step: usize,
+}
+
+impl PanelRows for Following {
+    const AHEAD: Option<usize> = Some(1024);
+
+    #[inline(always)]
+    unsafe fn row(self, k: usize) -> *const f32 {
+        self.start.wrapping_add(k * self.step)
+    }
+
+    #[inline(always)]
+    fn from(self, k: usize) -> Self {
+        Self { start: self.start.wrapping_add(k * self.step), ..self }
+    }
 }
 
 /// Rows at equal distances.

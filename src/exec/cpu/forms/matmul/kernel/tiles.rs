@@ -1,6 +1,9 @@
 //! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
 
-use super::operands::{PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct};
+use super::operands::{
+    ByColumns, ByRows, ColumnProduct, Following, LeftRows, PanelProduct, PanelRows, Panels,
+    Scattered, Stepped, StripProduct,
+};
 use crate::exec::cpu::forms::vectors::{Lanes, each};
 
 /// Products of each sum that a loop adds at a time.
@@ -15,9 +18,41 @@ const LINE: usize = 16;
 /// As there.
 #[inline(always)]
 pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
-    &PanelProduct { size: [rows, columns, depth], x, w }: &PanelProduct<'_>,
+    &PanelProduct { size, x, w }: &PanelProduct<'_>,
     out: *mut f32,
     stride: usize,
+    more: bool,
+) {
+    let x = ByRows { start: x.row(0), stride: x.stride };
+    // SAFETY: as the caller promises.
+    unsafe { all_tiles::<L, P, HIGH, _>(size, (x, w), (out, stride), more) }
+}
+
+/// As the kernel's `columns`.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn columns<L: Lanes, const P: usize, const HIGH: usize>(
+    &ColumnProduct { size, x, w }: &ColumnProduct<'_>,
+    out: *mut f32,
+    stride: usize,
+    more: bool,
+) {
+    let x = ByColumns { start: x.row(0), stride: x.stride };
+    // SAFETY: as the caller promises.
+    unsafe { all_tiles::<L, P, HIGH, _>(size, (x, Panels::InPlace(w)), (out, stride), more) }
+}
+
+/// Computes all tiles of a product.
+///
+/// # Safety
+/// As for [`panels`].
+#[inline(always)]
+unsafe fn all_tiles<L: Lanes, const P: usize, const HIGH: usize, X: LeftRows>(
+    [rows, columns, depth]: [usize; 3],
+    (x, w): (X, Panels<'_>),
+    (out, stride): (*mut f32, usize),
     more: bool,
 ) {
     // Tiles of about equal heights, and of about equal widths where the right operand does not lie in panels.
@@ -35,7 +70,7 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
         let mut row = 0;
         for at in 0..tiles {
             let height = (rows - row).div_ceil(tiles - at);
-            let x = (x.row(row), x.stride);
+            let x = x.below(row);
             let target = Target { to: out.wrapping_add(row * stride + column), stride, more, last };
             let size = [height, vectors, depth];
             // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
@@ -43,21 +78,21 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
                 match w {
                     Panels::Packed { data, pitch } => {
                         let start = data.as_ptr().wrapping_add(panel * pitch);
-                        let rows = Stepped { start, step: P * L::LEN };
-                        any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
+                        let rows = Following { start, step: P * L::LEN };
+                        any_tile::<L, P, HIGH, true, _, _>(size, x, rows, target);
                     }
                     Panels::InPlace(w) => {
                         let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
                         if last == L::LEN {
-                            any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
+                            any_tile::<L, P, HIGH, true, _, _>(size, x, rows, target);
                         } else {
-                            any_tile::<L, P, HIGH, false, _>(size, x, rows, target);
+                            any_tile::<L, P, HIGH, false, _, _>(size, x, rows, target);
                         }
                     }
                     Panels::Scattered(data, offsets) => {
                         let start = data.as_ptr().wrapping_add(column);
                         let rows = Scattered { start, offsets: offsets.as_ptr() };
-                        any_tile::<L, P, HIGH, true, _>(size, x, rows, target);
+                        any_tile::<L, P, HIGH, true, _, _>(size, x, rows, target);
                     }
                 }
             }
@@ -83,18 +118,25 @@ struct Target {
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn any_tile<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn any_tile<
+    L: Lanes,
+    const P: usize,
+    const HIGH: usize,
+    const WHOLE: bool,
+    X: LeftRows,
+    W: PanelRows,
+>(
     [height, vectors, depth]: [usize; 3],
-    x: (*const f32, usize),
+    x: X,
     w: W,
     target: Target,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
         match vectors {
-            1 => tile_of::<L, 1, HIGH, WHOLE, W>(height, depth, x, w, target),
-            2 => tile_of::<L, 2, HIGH, WHOLE, W>(height, depth, x, w, target),
-            _ => tile_of::<L, P, HIGH, WHOLE, W>(height, depth, x, w, target),
+            1 => tile_of::<L, 1, HIGH, WHOLE, X, W>(height, depth, x, w, target),
+            2 => tile_of::<L, 2, HIGH, WHOLE, X, W>(height, depth, x, w, target),
+            _ => tile_of::<L, P, HIGH, WHOLE, X, W>(height, depth, x, w, target),
         }
     }
 }
@@ -104,10 +146,17 @@ unsafe fn any_tile<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: boo
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn tile_of<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn tile_of<
+    L: Lanes,
+    const P: usize,
+    const HIGH: usize,
+    const WHOLE: bool,
+    X: LeftRows,
+    W: PanelRows,
+>(
     height: usize,
     depth: usize,
-    x: (*const f32, usize),
+    x: X,
     w: W,
     target: Target,
 ) {
@@ -115,14 +164,14 @@ unsafe fn tile_of<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool
     unsafe {
         // No code is made for heights beyond `HIGH`.
         match height {
-            1 => tile::<L, 1, P, WHOLE, W>(depth, x, w, target),
-            2 if 2 < HIGH => tile::<L, 2, P, WHOLE, W>(depth, x, w, target),
-            3 if 3 < HIGH => tile::<L, 3, P, WHOLE, W>(depth, x, w, target),
-            4 if 4 < HIGH => tile::<L, 4, P, WHOLE, W>(depth, x, w, target),
-            5 if 5 < HIGH => tile::<L, 5, P, WHOLE, W>(depth, x, w, target),
-            6 if 6 < HIGH => tile::<L, 6, P, WHOLE, W>(depth, x, w, target),
-            7 if 7 < HIGH => tile::<L, 7, P, WHOLE, W>(depth, x, w, target),
-            _ => tile::<L, HIGH, P, WHOLE, W>(depth, x, w, target),
+            1 => tile::<L, 1, P, WHOLE, X, W>(depth, x, w, target),
+            2 if 2 < HIGH => tile::<L, 2, P, WHOLE, X, W>(depth, x, w, target),
+            3 if 3 < HIGH => tile::<L, 3, P, WHOLE, X, W>(depth, x, w, target),
+            4 if 4 < HIGH => tile::<L, 4, P, WHOLE, X, W>(depth, x, w, target),
+            5 if 5 < HIGH => tile::<L, 5, P, WHOLE, X, W>(depth, x, w, target),
+            6 if 6 < HIGH => tile::<L, 6, P, WHOLE, X, W>(depth, x, w, target),
+            7 if 7 < HIGH => tile::<L, 7, P, WHOLE, X, W>(depth, x, w, target),
+            _ => tile::<L, HIGH, P, WHOLE, X, W>(depth, x, w, target),
         }
     }
 }
@@ -133,9 +182,16 @@ unsafe fn tile_of<L: Lanes, const P: usize, const HIGH: usize, const WHOLE: bool
 /// # Safety
 /// All elements that are read or written exist.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: PanelRows>(
+unsafe fn tile<
+    L: Lanes,
+    const M: usize,
+    const P: usize,
+    const WHOLE: bool,
+    X: LeftRows,
+    W: PanelRows,
+>(
     depth: usize,
-    (x, x_stride): (*const f32, usize),
+    mut x: X,
     mut w: W,
     Target { to, stride, more, last }: Target,
 ) {
@@ -149,18 +205,16 @@ unsafe fn tile<L: Lanes, const M: usize, const P: usize, const WHOLE: bool, W: P
         while k + STEPS <= depth {
             if k.is_multiple_of(LINE) {
                 for r in 0..M {
-                    L::fetch(x.wrapping_add((M + r) * x_stride + k));
+                    L::fetch(x.element(M + r, 0));
                 }
             }
-            let x = (x.add(k), x_stride);
-            sums = add_steps::<L, M, P, STEPS, WHOLE, W>(sums, x, w, last);
-            w = w.from(STEPS);
+            sums = add_steps::<L, M, P, STEPS, WHOLE, X, W>(sums, x, w, last);
+            (x, w) = (x.from(STEPS), w.from(STEPS));
             k += STEPS;
         }
         while k < depth {
-            let x = (x.add(k), x_stride);
-            sums = add_steps::<L, M, P, 1, WHOLE, W>(sums, x, w, last);
-            w = w.from(1);
+            sums = add_steps::<L, M, P, 1, WHOLE, X, W>(sums, x, w, last);
+            (x, w) = (x.from(1), w.from(1));
             k += 1;
         }
         each!(r < M => {
@@ -186,10 +240,11 @@ unsafe fn add_steps<
     const P: usize,
     const K: usize,
     const WHOLE: bool,
+    X: LeftRows,
     W: PanelRows,
 >(
     mut sums: [[L; P]; M],
-    (x, x_stride): (*const f32, usize),
+    x: X,
     w: W,
     last: usize,
 ) -> [[L; P]; M] {
@@ -202,9 +257,12 @@ unsafe fn add_steps<
                 let from = row.add(p * L::LEN);
                 let whole = WHOLE || p + 1 < P;
                 columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
+                if let Some(ahead) = W::AHEAD {
+                    L::fetch(from.wrapping_add(ahead));
+                }
             });
             each!(r < M => {
-                let x = L::splat(*x.add(r * x_stride + k));
+                let x = L::splat(*x.element(r, k));
                 each!(p < P => {
                     sums[r][p] = sums[r][p].add_product(x, columns[p]);
                 });

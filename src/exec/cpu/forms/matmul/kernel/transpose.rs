@@ -1,0 +1,53 @@
+//! Copies of columns to panels.
+
+use super::operands::Rows;
+use crate::exec::cpu::forms::vectors::Lanes;
+
+/// Most elements of a vector.
+const MOST: usize = 16;
+
+/// As the kernel's `transpose`, for panels of `wide` columns, a multiple of the vector's length.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn transpose<L: Lanes>(
+    [columns, depth]: [usize; 2],
+    from: Rows<'_>,
+    scale: f32,
+    wide: usize,
+    out: *mut f32,
+) {
+    // SAFETY: the processor has the instructions, as the caller promises.
+    let [scale, zero] = unsafe { [L::splat(scale), L::splat(0.0)] };
+    for column in (0..columns).step_by(L::LEN) {
+        let count = L::LEN.min(columns - column);
+        let panel = out.wrapping_add(column / wide * wide * depth + column % wide);
+        for k in (0..depth).step_by(L::LEN) {
+            let rows = L::LEN.min(depth - k);
+            let mut square = [zero; MOST];
+            for (at, vector) in square.iter_mut().enumerate().take(count) {
+                let from = from.row(column + at).wrapping_add(k);
+                // SAFETY: as the caller promises, the elements exist.
+                *vector = unsafe { L::load_first(from, rows) };
+            }
+            // Each pass sorts the elements of all vectors, one after the other, by the lowest bit of their places: in the
+            // end, the bits of the lane and those of the vector have changed places.
+            let mut bits = L::LEN;
+            while bits > 1 {
+                let before = square;
+                for at in 0..L::LEN / 2 {
+                    // SAFETY: the processor has the instructions, as the caller promises.
+                    let [even, odd] = unsafe { before[2 * at].unzip(before[2 * at + 1]) };
+                    (square[at], square[L::LEN / 2 + at]) = (even, odd);
+                }
+                bits /= 2;
+            }
+            for (at, vector) in square.into_iter().enumerate().take(rows) {
+                let to = panel.wrapping_add((k + at) * wide);
+                // SAFETY: as the caller promises, the panels have all rows.
+                unsafe { vector.mul(scale).store(to) };
+            }
+        }
+    }
+}
