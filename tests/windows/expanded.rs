@@ -75,6 +75,11 @@ impl Block {
         let windows = widened.conv2d(filters, None, self.conv()).relu();
         let result = batch.concat(&[windows, windows], 0);
         batch.download(result);
+        let program = batch.compile().await.expect("a program");
+        let profile = program.profile(()).await.expect("a run");
+        let mut products = profile.kernels.iter().filter(|kernel| kernel.form == "matmul");
+        let is_timed = products.any(|product| product.time.is_some());
+        assert_eq!(is_timed, stored, "{self:?}: a product that is not stored has no time");
         batch.execute().await.expect("a run");
         batch.read(result).await.expect("what was downloaded")
     }

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use super::tape::Tape;
 use crate::exec::cpu::forms::epilogue::chain::Chain;
 use crate::exec::cpu::forms::matmul::single_call::SingleCall;
-use crate::exec::cpu::forms::sliding::expanded;
 use crate::plan::{Plan, Step};
 
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
@@ -16,8 +15,6 @@ const INLINE_SECONDS: f64 = 100e-6;
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
     tapes: Vec<Tapes>,
-    /// For each step, whether the next computes its results and reads them at once.
-    joins_next: Vec<bool>,
     is_short: bool,
 }
 
@@ -47,16 +44,17 @@ pub(super) struct Tapes {
     single_call: OnceLock<Option<SingleCall>>,
     /// The epilogue as a chain of operations.
     chain: OnceLock<Option<Chain>>,
+    /// True if the next step computes the results of this one, and reads them at once.
+    joins_next: OnceLock<bool>,
 }
 
 impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {
         let tapes = plan.steps.iter().map(|_| Tapes::default()).collect();
-        let joins_next = (0..plan.steps.len()).map(|at| expanded::follows(&plan, at)).collect();
         // The time of a user's function is unknown.
         let calls_user =
             || plan.steps.iter().any(|step| step.form.kernel().custom_kernel().is_some());
-        Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, tapes, joins_next }
+        Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, tapes }
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.
@@ -66,11 +64,6 @@ impl CpuProgram {
 
     pub fn plan(&self) -> &Plan {
         &self.plan
-    }
-
-    /// Returns whether the step after step `at` computes its results too.
-    pub(super) fn joins_next(&self, at: usize) -> bool {
-        self.joins_next[at]
     }
 
     /// The steps in the order in which they run, each with its tapes.
@@ -88,6 +81,11 @@ impl Tapes {
     /// Returns the result of the first `find`.
     pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
         self.single_call.get_or_init(find).as_ref()
+    }
+
+    /// Returns the result of the first `find`: whether the next step computes the results of this one.
+    pub fn joins_next(&self, find: impl FnOnce() -> bool) -> bool {
+        *self.joins_next.get_or_init(find)
     }
 
     /// Returns the result of the first `find`.

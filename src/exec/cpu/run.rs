@@ -50,7 +50,7 @@ pub(super) fn run(
     let mut dispatches = 0;
     let mut before = None;
     for (at, (step, tapes)) in program.steps().enumerate() {
-        if program.joins_next(at) {
+        if tapes.joins_next(|| forms::sliding::expanded::follows(plan, at)) {
             before = Some((step, tapes, values.hold(step)));
             dispatches += 1;
             continue;

@@ -117,7 +117,9 @@ fn all() -> Vec<(RunLinks, RunRows)> {
 macro_rules! loops {
     ($name:ident, $vector:path, $(($features:literal),)? $many:literal) => {
         mod $name {
-            use super::{Block, SegmentLink, any_links, any_rows};
+            use crate::exec::cpu::forms::epilogue::links::{
+                Block, SegmentLink, any_links, any_rows,
+            };
 
             $(#[target_feature(enable = $features)])?
             pub(super) unsafe fn links(links: &[SegmentLink<'_>], lanes: &mut [f32]) {

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use self::layout::{Layout, Line, layouts, lines};
-use self::planes::Planes;
+use self::planes::{Planes, border, memory};
 use self::stencil::{Stencil, Tap};
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
@@ -22,7 +22,6 @@ use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, Job};
-use crate::expr::ExprNode;
 use crate::plan::{ReduceForm, Sliding, Space};
 
 /// The parts of a run that all threads share.
@@ -138,24 +137,6 @@ pub(crate) fn run(
         laid: None,
     };
     for_each(chunks, worker, |worker, chunk| slide.chunk(worker, chunk));
-}
-
-/// The elements of the images, if they lie in memory one after the other.
-fn memory<'a>(
-    job: &Job<'_>,
-    sliding: &Sliding,
-    images: &[Option<BoundInput<'a>>],
-) -> Option<&'a [u32]> {
-    let ExprNode::Load(at) = job.step.expr.node(sliding.element) else { return None };
-    match &images[usize::from(at)] {
-        Some(BoundInput::Memory(words)) => Some(words),
-        _ => None,
-    }
-}
-
-/// The number around the images.
-fn border(job: &Job<'_>, sliding: &Sliding) -> u32 {
-    sliding.border.map_or(0, |number| job.step.scalars[number].lane_bits())
 }
 
 /// The number of neighbouring images that are the same.

@@ -7,7 +7,6 @@ use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::depthwise::{self, ImagePlane, PlaneShape};
 use super::stencil::Stencil;
-use super::{border, memory};
 use crate::base::dtype::DType;
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
@@ -15,6 +14,7 @@ use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
+use crate::expr::ExprNode;
 use crate::plan::{ReduceForm, Sliding, Space};
 
 /// All planes of a step.
@@ -142,4 +142,22 @@ impl<'a> Planes<'a> {
         depthwise::run(&ImagePlane { shape, image, weights }, rows, out);
         self.epilogue.finish_in_place(after, chunk, at, len);
     }
+}
+
+/// The elements of the images, if they lie in memory one after the other.
+pub(super) fn memory<'a>(
+    job: &Job<'_>,
+    sliding: &Sliding,
+    images: &[Option<BoundInput<'a>>],
+) -> Option<&'a [u32]> {
+    let ExprNode::Load(at) = job.step.expr.node(sliding.element) else { return None };
+    match &images[usize::from(at)] {
+        Some(BoundInput::Memory(words)) => Some(words),
+        _ => None,
+    }
+}
+
+/// The number around the images.
+pub(super) fn border(job: &Job<'_>, sliding: &Sliding) -> u32 {
+    sliding.border.map_or(0, |number| job.step.scalars[number].lane_bits())
 }
