@@ -184,7 +184,7 @@ pub(crate) fn cos<const FMA: bool>(x: f32) -> f32 {
 pub(crate) fn tanh<const FMA: bool>(x: f32) -> f32 {
     /// Coefficients of a function of x², to 3e-8. Those that have little to round were sought among their multiples.
     const P: [f32; 5] = [1.237_371_1, 0.165_556_88, 0.004_323_429, 2.546_956_2e-5, 1.648_079_4e-8];
-    const Q: [f32; 5] = [1.237_371_1, 0.578_013_7, 0.032_012_165, 4.062_421_8e-4, 9.604_575_5e-7];
+    const Q: [f32; 5] = [1.237_371_1, 0.578_013_7, 0.032_012_165, 4.062_421_8e-4, 9.604_576e-7];
     /// Twice the bits of 1, less what makes the differences of bits small on both sides.
     const RECIPROCAL: u32 = 0x7ef3_1000;
     let t = x.abs();
