@@ -114,7 +114,7 @@ export class Batch extends Held {
 
   /** The plan: its kernels, their sides and the predictions. */
   plan() {
-    return this[own].plan();
+    return new Plan(this[own].plan());
   }
 
   explain() {
@@ -182,9 +182,19 @@ export class Program extends Held {
     return this[own].run({ ...inputs });
   }
 
-  /** Runs the program, and returns the time of each kernel beside its prediction. */
-  async profile(inputs = {}) {
-    return this[own].profile({ ...inputs });
+  /** As `run`, with any number of rows: the leading axis of the inputs that were recorded with two rows or more. */
+  async runRows(inputs = {}) {
+    return this[own].runRows({ ...inputs });
+  }
+
+  /** Runs the program `runs` times, and returns the mean time of each kernel beside its prediction. */
+  async profile(inputs = {}, { runs = 1 } = {}) {
+    return new Profile(await this[own].profile({ ...inputs }, runs));
+  }
+
+  /** The number of rows that the program was recorded with, and how each output depends on rows. */
+  rows() {
+    return this[own].rows();
   }
 
   inputs() {
@@ -197,13 +207,37 @@ export class Program extends Held {
 
   /** The plan: its kernels, their sides and the predictions. */
   plan() {
-    return this[own].plan();
+    return new Plan(this[own].plan());
   }
 
   explain() {
     return this[own].explain();
   }
 }
+
+/** Figures as properties, and a picture of them. */
+class Pictured extends Held {
+  constructor(handle) {
+    super(handle);
+    Object.assign(this, handle.figures());
+  }
+
+  /** The plan as one page of HTML, which needs no other file. */
+  toHtml() {
+    return this[own].toHtml();
+  }
+}
+
+/** A plan: its kernels, their sides and the predictions. */
+export class Plan extends Pictured {
+  /** The recorded graph as SVG. */
+  toSvg() {
+    return this[own].toSvg();
+  }
+}
+
+/** The times and counts of one run. */
+export class Profile extends Pictured {}
 
 /** The operations that batches record, with their documentation. */
 export async function operations() {
