@@ -2,7 +2,8 @@
 # Runs the package for JavaScript in headless Chromium and Firefox: every operation of the registry against reference
 # values, on WebGPU and on the CPU, and the demo page. WebGPU in software runs a few cases of each operation; with ONETRIP_LONG=1 it
 # runs all, and leaks are looked for in 10 000 runs, in some minutes more. Installs both on Debian, and playwright-core in target/web/driver. The last
-# line is `N passed, 0 failed`.
+# line is `N passed, 0 failed`. With `--measure` it tests nothing, and prints the times of the page's load, of recording
+# and the counts of 10 000 runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,8 +53,14 @@ ln -s "$PWD/target/web/demo" "$site/demo"
 ln -s "$PWD/web/test" "$site/test"
 ln -s "$PWD/tests/reference" "$site/reference"
 ln -s "$PWD/data" "$site/data"
-ONETRIP_CASES=$site/cases cargo test -q --all-features --test reference -- \
-    --ignored the_cases_as_programs >/dev/null
+if [[ ${1:-} != --measure ]]; then
+    ONETRIP_CASES=$site/cases cargo test -q --all-features --test reference -- \
+        --ignored the_cases_as_programs >/dev/null
+    # The page of the README, with the files that it names beside it.
+    mkdir "$site/page"
+    sed -n '/^```html$/,/^```$/p' web/README.md | sed '1d;$d' >"$site/page/index.html"
+    ln -s ../package ../cases/digits.safetensors "$site/page/"
+fi
 
 # The driver of the demo page.
 export DRIVER=$PWD/target/web/driver
@@ -61,6 +68,10 @@ mkdir -p "$DRIVER"
 if ! cmp -s web/test/package-lock.json "$DRIVER/package-lock.json" || [[ ! -d $DRIVER/node_modules ]]; then
     cp web/test/package.json web/test/package-lock.json "$DRIVER/"
     npm ci --prefix "$DRIVER" --silent --no-audit --no-fund
+fi
+
+if [[ ${1:-} == --measure ]]; then
+    exec node web/test/measure.mjs "$site"
 fi
 
 # Runs a script of node, whose last line is `N passed, 0 failed`.
@@ -97,7 +108,8 @@ page chromium "gpu$all" --enable-unsafe-webgpu --use-webgpu-adapter=swiftshader
 page chromium none --disable-features=WebGPU --disable-gpu
 if [[ -n ${FIREFOX:-} ]]; then
     page firefox cpu dom.webgpu.enabled=false
-    page firefox "gpu$all" dom.webgpu.enabled=true
+    # Its WebGPU in software takes minutes for a case of each operation.
+    page firefox "gpu${all:-&few}" dom.webgpu.enabled=true
 fi
 counted web/test/demo.mjs target/web/demo
 echo "$passed passed, 0 failed"

@@ -281,15 +281,31 @@ function addOperations() {
   }
 }
 
-const here = import.meta.url;
+const here = import.meta.url.split('?')[0];
+/** Frames from `caller` to the first one outside of this module. */
+const FRAMES = 4;
+/** Places by their lines in stacks. */
+const places = new Map();
 
 /** The file and line of the first caller outside of this module. */
 function caller() {
-  for (const line of new Error().stack?.split('\n') ?? []) {
-    const found = line.match(/((?:https?|file|blob):[^\s)]*?)(\?[^\s)]*?)?:(\d+):\d+\)?$/);
-    if (found && found[1] !== here.split('?')[0]) {
-      return [found[1].slice(found[1].lastIndexOf('/') + 1), Number(found[3])];
-    }
+  const limit = Error.stackTraceLimit;
+  // Most of the time of recording is that of the stack. A page may have frozen `Error`.
+  Reflect.set(Error, 'stackTraceLimit', FRAMES);
+  const { stack = '' } = new Error();
+  Reflect.set(Error, 'stackTraceLimit', limit);
+  for (const line of stack.split('\n')) {
+    if (line.includes(here)) continue;
+    const known = places.get(line) ?? place(line);
+    if (!known) continue;
+    places.set(line, known);
+    return known;
   }
   return ['script', 0];
+}
+
+/** The file and line in a line of a stack. */
+function place(line) {
+  const found = line.match(/((?:https?|file|blob):[^\s)]*?)(\?[^\s)]*?)?:(\d+):\d+\)?$/);
+  return found && [found[1].slice(found[1].lastIndexOf('/') + 1), Number(found[3])];
 }

@@ -3,8 +3,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 
-/** With a garbage collector for the page, and precise sizes of memory. */
-const CHROMIUM = [
+/** Flags of Chromium: with a garbage collector for the page, and precise sizes of memory. */
+export const CHROMIUM = [
   '--headless=new', '--no-sandbox', '--no-first-run', '--disable-quic', '--disable-sync',
   '--disable-background-networking', '--disable-component-update', '--disable-dev-shm-usage',
   '--enable-logging=stderr', '--js-flags=--expose-gc', '--enable-precise-memory-info',

@@ -1,12 +1,14 @@
 // The package against values of NumPy, SciPy and PyTorch, and what only a browser shows. The address says which device
 // is tested: `?device=gpu`, `?device=cpu`, or `?device=none` for a browser without WebGPU. `?device=uncaught` tests the end
-// by an error. On WebGPU a few cases of each operation run; with `&all` all do, and leaks are looked for in 10 000 runs.
+// by an error. On WebGPU a few cases of each operation run; with `&few` none, with `&all` all, and leaks are looked for in
+// 10 000 runs.
 
 import { Device, registry } from '/package/index.js';
 import { checkCompiled, checkFiles } from './files.js';
 import { checkDigits } from './digits.js';
 import { checkLateErrors, checkLoss, checkNoGpu } from './devices.js';
 import { checkLeaks } from './leaks.js';
+import { checkReadme } from './readme.js';
 import { checkFinalizers, checkMemory, checkMistakes, checkRecorded } from './recording.js';
 import { checkPictures, checkRows } from './rows.js';
 
@@ -66,6 +68,7 @@ const PARTS = {
     await part('digits', () => checkDigits(checks, cpu));
     await part('rows', () => checkRows(checks, cpu));
     await part('pictures', () => checkPictures(checks, cpu));
+    await part('page of the README', () => checkReadme(checks));
     await part('memory', () => checkMemory(checks, cpu));
     if (globalThis.gc) {
       await part('finalizers', () => checkFinalizers(checks, cpu));
@@ -77,7 +80,7 @@ const PARTS = {
     await log(JSON.stringify(gpu.info()));
     checks.that(gpu.info().isGpu, 'it is a GPU');
     await part('large kernels', () => checkCompiled(checks, gpu));
-    await part('files', () => checkFiles(checks, gpu, !searchParams.has('all')));
+    if (!searchParams.has('few')) await part('files', () => checkFiles(checks, gpu, !searchParams.has('all')));
     await part('digits', () => checkDigits(checks, gpu));
     await part('rows', () => checkRows(checks, gpu));
     await part('pictures', () => checkPictures(checks, gpu));
