@@ -94,7 +94,11 @@ impl MeanProfile {
     /// Adds a run. One with another plan begins anew.
     pub fn add(&mut self, next: onetrip::Profile) {
         let kernels = |profile: &onetrip::Profile| {
-            profile.kernels.iter().map(|kernel| (kernel.kernel.clone(), kernel.backend)).collect::<Vec<_>>()
+            profile
+                .kernels
+                .iter()
+                .map(|kernel| (kernel.kernel.clone(), kernel.backend))
+                .collect::<Vec<_>>()
         };
         if kernels(&self.first) != kernels(&next) {
             *self = Self::new(next);

@@ -6,8 +6,8 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
 use crate::device::Device;
-use crate::values::{Elements, ToArray, for_dtype, for_elements, object, set, shape_array};
 use crate::plan::{MeanProfile, Plan};
+use crate::values::{Elements, ToArray, for_dtype, for_elements, object, set, shape_array};
 use crate::{thrown, wrong};
 
 /// A program: recorded once, run as often as wanted.
@@ -121,16 +121,13 @@ impl Program {
     /// A promise of the result of `run`, which gets the program and its inputs. The promise holds both.
     fn with<R>(&self, inputs: &Object, run: R) -> Result<Promise, JsValue>
     where
-        R: AsyncFnOnce(
-                &onetrip::Program,
-                &[(String, Elements)],
-            ) -> Result<JsValue, onetrip::Error>
+        R: AsyncFnOnce(&onetrip::Program, &[(String, Elements)]) -> Result<JsValue, onetrip::Error>
             + 'static,
     {
         let (program, given) = (self.0.clone(), given(inputs)?);
-        Ok(future_to_promise(async move {
-            run(&program, &given).await.map_err(|error| thrown(&error))
-        }))
+        Ok(future_to_promise(
+            async move { run(&program, &given).await.map_err(|error| thrown(&error)) },
+        ))
     }
 }
 

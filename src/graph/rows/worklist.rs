@@ -33,7 +33,8 @@ impl<'a> Worklist<'a> {
     /// All nodes that have traces wait.
     pub fn new(graph: &'a Graph, inputs: &'a [NodeId], rows: usize) -> Self {
         let live = graph.live();
-        let traced = graph.iter().filter(|(id, node)| node.op.is_source() || live.contains_key(*id));
+        let traced =
+            graph.iter().filter(|(id, node)| node.op.is_source() || live.contains_key(*id));
         let order: Vec<NodeId> = traced.map(|(id, _)| id).collect();
         let positions: SecondaryMap<_, _> = order.iter().copied().zip(0..).collect();
         let mut readers = vec![SmallVec::new(); order.len()];

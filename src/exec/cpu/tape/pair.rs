@@ -85,9 +85,13 @@ macro_rules! seconds {
             Second::With(Link::Sub) => each!($out, $args, |t, z| t - z, |$x, $y| $first),
             Second::With(Link::SubFrom) => each!($out, $args, |t, z| z - t, |$x, $y| $first),
             Second::With(Link::Min) => each!($out, $args, |t, z| math::min(t, z), |$x, $y| $first),
-            Second::With(Link::MinOf) => each!($out, $args, |t, z| math::min(z, t), |$x, $y| $first),
+            Second::With(Link::MinOf) => {
+                each!($out, $args, |t, z| math::min(z, t), |$x, $y| $first)
+            }
             Second::With(Link::Max) => each!($out, $args, |t, z| math::max(t, z), |$x, $y| $first),
-            Second::With(Link::MaxOf) => each!($out, $args, |t, z| math::max(z, t), |$x, $y| $first),
+            Second::With(Link::MaxOf) => {
+                each!($out, $args, |t, z| math::max(z, t), |$x, $y| $first)
+            }
             Second::Square => each!($out, $args, |t, _z| t * t, |$x, $y| $first),
         }
     };
