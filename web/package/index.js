@@ -81,17 +81,17 @@ export class Device extends Held {
 export class Batch extends Held {
   /** An input, whose data comes with each run of a program. */
   input(name, shape, dtype = 'f32') {
-    return new Tensor(this, this[own].input(name, shape, dtype, ...caller()));
+    return new Tensor(this, this[own].input(name, shape, dtype, ...caller(this.input)));
   }
 
   /** A constant of the program: a typed array, and its shape if it is no vector. */
   upload(data, shape = data.length) {
-    return new Tensor(this, this[own].upload(data, shape, ...caller()));
+    return new Tensor(this, this[own].upload(data, shape, ...caller(this.upload)));
   }
 
   /** Records the operation `name` of the registry. */
   call(name, operands, parameters = []) {
-    return record(this, name, operands, parameters);
+    return record(this, name, operands, parameters, this.call);
   }
 
   async execute() {
@@ -145,7 +145,7 @@ export class Tensor {
 
   /** Makes the tensor an output of the program by this name. */
   named(name) {
-    this.batch[own].name(this[own], name, ...caller());
+    this.batch[own].name(this[own], name, ...caller(this.named));
     return this;
   }
 
@@ -258,9 +258,9 @@ function position(batch, tensor) {
   return tensor[own];
 }
 
-function record(batch, name, operands, parameters) {
+function record(batch, name, operands, parameters, method) {
   const positions = Uint32Array.from(operands, (operand) => position(batch, operand));
-  return new Tensor(batch, batch[own].call(name, positions, parameters, ...caller()));
+  return new Tensor(batch, batch[own].call(name, positions, parameters, ...caller(method)));
 }
 
 /** Gives batches and tensors a method for each operation. A tensor is the first operand of its own. */
@@ -268,11 +268,11 @@ function addOperations() {
   for (const { name, operands, doc } of wasm.operations()) {
     const methods = {
       batch(...given) {
-        return record(this, name, given.slice(0, operands), given.slice(operands));
+        return record(this, name, given.slice(0, operands), given.slice(operands), methods.batch);
       },
       tensor(...given) {
         const others = given.slice(0, operands - 1);
-        return record(this.batch, name, [this, ...others], given.slice(operands - 1));
+        return record(this.batch, name, [this, ...others], given.slice(operands - 1), methods.tensor);
       },
     };
     Object.defineProperty(methods.batch, 'doc', { value: doc });
@@ -282,19 +282,12 @@ function addOperations() {
 }
 
 const here = import.meta.url.split('?')[0];
-/** Frames from `caller` to the first one outside of this module. */
-const FRAMES = 4;
 /** Places by their lines in stacks. */
 const places = new Map();
 
-/** The file and line of the first caller outside of this module. */
-function caller() {
-  const limit = Error.stackTraceLimit;
-  // Most of the time of recording is that of the stack. A page may have frozen `Error`.
-  Reflect.set(Error, 'stackTraceLimit', FRAMES);
-  const { stack = '' } = new Error();
-  Reflect.set(Error, 'stackTraceLimit', limit);
-  for (const line of stack.split('\n')) {
+/** The file and line of the caller of `own`, a function of this module that is under way. */
+function caller(own) {
+  for (const line of stack(own).split('\n')) {
     if (line.includes(here)) continue;
     const known = places.get(line) ?? place(line);
     if (!known) continue;
@@ -302,6 +295,18 @@ function caller() {
     return known;
   }
   return ['script', 0];
+}
+
+/** The stack from the caller of `own` on. It takes most of the time of recording, so that V8 is asked for one frame. */
+function stack(own) {
+  if (!Error.captureStackTrace) return new Error().stack ?? '';
+  const limit = Error.stackTraceLimit;
+  const holder = {};
+  // A page may have frozen `Error`.
+  Reflect.set(Error, 'stackTraceLimit', 1);
+  Error.captureStackTrace(holder, own);
+  Reflect.set(Error, 'stackTraceLimit', limit);
+  return holder.stack;
 }
 
 /** The file and line in a line of a stack. */

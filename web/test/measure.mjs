@@ -1,4 +1,4 @@
-// node measure.mjs SITE: opens the pages of figures in headless Chromium, and prints a table: the load of the page with a
+// node measure.mjs SITE [cpu] [gpu]: opens the pages of figures in headless Chromium, and prints a table: the load of the page with a
 // warm cache, recording, and what the page holds after 10 000 runs. DRIVER names the folder with playwright-core.
 
 import fs from 'node:fs';
@@ -9,7 +9,7 @@ import { CHROMIUM } from './browsers.mjs';
 import { serve } from './serve.mjs';
 
 const { chromium } = createRequire(path.join(path.resolve(process.env.DRIVER), 'package.json'))('playwright-core');
-const [site] = process.argv.slice(2);
+const [site, ...asked] = process.argv.slice(2);
 /** Loads of a page; the first one fills the cache. */
 const LOADS = 8;
 const RUNS = 10_000;
@@ -48,20 +48,21 @@ async function visitor(device, steps) {
 const median = (numbers) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1];
 const milliseconds = (number) => `${number.toFixed(0)} ms`;
 
-/** The steps of a load: each from the end of the one before. */
-function steps({ script, webAssembly, device, program, first, second }) {
+/** The steps of a load. */
+function steps({ script, webAssembly, device, program, first, second, again }) {
   return {
     'the page and its scripts': script,
     'the WebAssembly': webAssembly - script,
     'the device': device - webAssembly,
-    'the program': program - device,
-    'the first run, which compiles': first - program,
-    'to the first prediction': first,
+    'the program with its kernels compiled': program - device,
+    'of it without compiling, as it is loaded again': again - second,
+    'the first run': first - program,
+    'all of this, to the first prediction': first,
     'a second run': second - first,
   };
 }
 
-for (const device of Object.keys(DEVICES)) {
+for (const device of asked.length ? asked : Object.keys(DEVICES)) {
   await visitor(device, async (open) => {
     const loads = [];
     for (let time = 0; time < LOADS; time += 1) loads.push(steps(await open('what=load')));
