@@ -71,7 +71,7 @@ if ! cmp -s web/test/package-lock.json "$DRIVER/package-lock.json" || [[ ! -d $D
 fi
 
 if [[ ${1:-} == --measure ]]; then
-    exec node web/test/measure.mjs "$site"
+    exec node web/test/measure.mjs "$site" "${@:2}"
 fi
 
 # Runs a script of node, whose last line is `N passed, 0 failed`.
