@@ -1,5 +1,5 @@
-//! A service in small: one program that serves requests of any number of rows, shared by many tasks, with a deadline for
-//! each request, a memory budget for all of them, and runs that outlive the loss of a GPU.
+//! A service in small: many tasks share one program, which serves requests of any number of rows. Each request has a
+//! deadline, all have one memory budget, and runs outlive the loss of a GPU.
 //!
 //! `cargo run --release --example service`
 

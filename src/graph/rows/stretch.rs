@@ -13,9 +13,9 @@ pub(super) type Stretched = SecondaryMap<NodeId, RowAxis>;
 
 /// The way in which a node grows.
 enum Growth {
-    /// By itself.
+    /// The node is a constant, and grows by itself.
     Itself,
-    /// With these operands, along their axes.
+    /// The node grows with these operands, along their axes.
     With(SmallVec<[(NodeId, RowAxis); 3]>),
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Worklist<'a> {
     rows: usize,
     /// Sources, and the nodes that outputs need: operands before users.
     order: Vec<NodeId>,
-    /// By position in `order`, as all below.
+    /// The position of each node in `order`. The fields below name nodes by it.
     positions: SecondaryMap<NodeId, usize>,
     readers: Vec<SmallVec<[usize; 2]>>,
     waiting: BTreeSet<usize>,

@@ -203,8 +203,8 @@ impl Opened {
         Err(DeviceError::Refused { doing: doing(), reason })
     }
 
-    /// Waits until the errors of earlier calls have come. A browser finds them in the order of the calls, and tells them
-    /// by events, which may come after the end of the first scope, and not after that of the second.
+    /// Waits until the errors of earlier calls have come. A browser finds them in the order of the calls, and tells each
+    /// by an event. The event may come after the end of the first scope, but not after that of the second.
     pub async fn late_errors_came(&self) {
         if cfg!(target_arch = "wasm32") {
             for _ in 0..2 {
