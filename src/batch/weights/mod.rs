@@ -68,8 +68,8 @@ use crate::exec::HostBuffer;
 /// let x = batch.input::<f32>("x", [2, 3]);
 /// let y = x.linear(batch.bind(&weight), batch.bind(&bias)).relu();
 /// let program = batch.compile().await?;
-/// let outputs = program.run_rows([(x, &[1.0, 0.0, -1.0])]).await?; // Any number of rows.
-/// assert_eq!(outputs.read(y).await?, [0.0, 0.0]); // ReLU of 1 − 3 + 0.5 and of 4 − 6 − 1.
+/// let outputs = program.run_rows([(x, &[1.0, 0.0, 1.0])]).await?; // Any number of rows.
+/// assert_eq!(outputs.read(y).await?, [4.5, 9.0]); // 1 + 3 + 0.5 and 4 + 6 − 1.
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
