@@ -1,6 +1,6 @@
 //! A program that travels: one process records the digits' network for 8 rows and saves it, another one loads it and
 //! runs it with any number of rows.
-//! `cargo run --release --features safetensors --example save_and_load`
+//! `cargo run --release --features safetensors --example save_and_load`; `-- --keep FILE` keeps the file.
 
 #[path = "digits/dataset.rs"]
 #[expect(dead_code, reason = "the example `digits` shows more of them")]
@@ -22,13 +22,25 @@ const RUNS: [usize; 4] = [1, 7, 64, 360];
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    if let Some(path) = std::env::args().nth(1) {
-        return run(Path::new(&path)).await;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => {
+            let name = format!("digits-{}.safetensors", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let done = travel(&path).await;
+            let removed = std::fs::remove_file(&path);
+            done.and(removed.map_err(Into::into))
+        }
+        ["--keep", path] => travel(Path::new(path)).await,
+        ["--run", path] => run(Path::new(path)).await,
+        _ => Err("the arguments are none, `--keep FILE` or `--run FILE`".into()),
     }
-    let path = std::env::temp_dir().join(format!("digits-{}.safetensors", std::process::id()));
-    save(&path).await?;
-    let other = Command::new(std::env::current_exe()?).arg(&path).status();
-    std::fs::remove_file(&path)?;
+}
+
+/// Saves the network, and has another process run it.
+async fn travel(path: &Path) -> Result<(), Box<dyn Error>> {
+    save(path).await?;
+    let other = Command::new(std::env::current_exe()?).arg("--run").arg(path).status();
     if other?.success() { Ok(()) } else { Err("the other process failed".into()) }
 }
 

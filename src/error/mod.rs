@@ -27,20 +27,30 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Anything that a call can report. `Debug` prints the message too, so that `main` may return it.
 ///
-/// ```
-/// use onetrip::{DeviceError, Error, RunError};
+/// # Statuses of a service
+/// For a run of a program that was compiled at the start, with data of a request:
 ///
-/// /// The status with which a service answers.
+/// | error | status of HTTP | reason |
+/// |---|---|---|
+/// | [`Data`](Self::Data), [`Rows`](Self::Rows), [`Fault`](Self::Fault) | 400 Bad Request | the data do not fit; the message names the input or the element |
+/// | [`RunError::OverBudget`] | 413 Content Too Large | the run needs more memory than the budget; fewer rows may fit |
+/// | [`RunError::Deadline`], [`RunError::Cancelled`] | 503 Service Unavailable | the service is busy, or ends; the request may be repeated |
+/// | [`Device`](Self::Device) | 503 Service Unavailable | the GPU or memory failed; later requests may succeed, as [`Recovery`](crate::Recovery) says |
+/// | all others | 500 Internal Server Error | the service recorded or read something wrong |
+///
+/// ```
+/// use onetrip::{Error, RunError};
+///
 /// fn status(error: &Error) -> u16 {
 ///     match error {
-///         Error::Fault(_) | Error::Data(_) => 400, // data of the caller, such as an index out of range
-///         Error::Run(RunError::Deadline { .. }) => 504,
-///         Error::Device(DeviceError::Lost { .. }) => 503,
+///         Error::Data(_) | Error::Rows(_) | Error::Fault(_) => 400,
+///         Error::Run(RunError::OverBudget { .. }) => 413,
+///         Error::Run(RunError::Deadline { .. } | RunError::Cancelled) | Error::Device(_) => 503,
 ///         _ => 500,
 ///     }
 /// }
 ///
-/// assert_eq!(status(&RunError::Cancelled.into()), 500);
+/// assert_eq!(status(&RunError::Cancelled.into()), 503);
 /// ```
 #[derive(Clone, Error)]
 #[non_exhaustive]

@@ -26,7 +26,7 @@ export interface ValueInfo {
 
 export type Backend = 'cpu' | 'gpu';
 
-export interface Plan {
+export interface PlanFigures {
   /** The GPU if any of it runs there. */
   backend: Backend;
   /** In the order in which they run; a name joins the operations fused in a kernel by `+`. */
@@ -51,15 +51,14 @@ export interface KernelProfile {
   outputs: number[][];
   backend: Backend;
   dispatches: number;
-  /** `null` for a GPU without timestamps. The clocks of browsers have coarse steps: take the mean of many runs. */
+  /** `null` for a GPU without timestamps. The clocks of browsers have coarse steps: profile many runs. */
   time: number | null;
   predicted: number;
   flops: number;
   bytes: number;
 }
 
-/** The times and counts of one run. */
-export interface Profile {
+export interface ProfileFigures {
   device: string;
   backend: Backend;
   kernels: KernelProfile[];
@@ -74,6 +73,19 @@ export interface Profile {
     /** Seconds from the first copy to the last result. */
     runTime: number;
   };
+}
+
+/** How the outputs of a program depend on the rows of its inputs. */
+export interface Rows {
+  /** The number of rows that the program was recorded with. */
+  recorded: number;
+  outputs: {
+    name: string | null;
+    /** One result for each row, a reduction of all rows, or the same for all rows. */
+    kind: 'perRow' | 'sum' | 'mean' | 'max' | 'min' | 'constant';
+    /** The axis that has the rows; `null` for other kinds than `perRow`. */
+    axis: number | null;
+  }[];
 }
 
 /** The speed of one side: seconds, and bytes or flops a second at the largest size that is known. */
@@ -154,6 +166,28 @@ export class Batch {
   // OPERATIONS OF BATCHES
 }
 
+export interface Plan extends PlanFigures {}
+/** A plan: its kernels, their sides and the predictions. */
+export class Plan {
+  private constructor();
+  /** The plan as one page of HTML, which needs no other file: the graph beside its kernels, times, memory, transfers. */
+  toHtml(): string;
+  /** The recorded graph as SVG. */
+  toSvg(): string;
+  free(): void;
+  [Symbol.dispose](): void;
+}
+
+export interface Profile extends ProfileFigures {}
+/** The times and counts of one run. */
+export class Profile {
+  private constructor();
+  /** As that of a plan, with the measured time of each kernel and the stages of the run. */
+  toHtml(): string;
+  free(): void;
+  [Symbol.dispose](): void;
+}
+
 /** A recorded value. It holds no memory of its own. */
 export class Tensor {
   private constructor();
@@ -179,10 +213,17 @@ export class Program {
   ): Promise<Program>;
   /** Runs the program: typed arrays by the names of the inputs, and of the outputs. */
   run(inputs?: Record<string, TypedArray>): Promise<Record<string, TypedArray>>;
+  /**
+   * As `run`, with any number of rows: the leading axis of the inputs, which must be recorded with two rows or more.
+   * Throws a `RowsError` where an operation mixes rows, with its file and line.
+   */
+  runRows(inputs?: Record<string, TypedArray>): Promise<Record<string, TypedArray>>;
+  /** The number of rows that the program was recorded with, and how each output depends on rows. */
+  rows(): Rows;
   inputs(): ValueInfo[];
   outputs(): ValueInfo[];
-  /** Runs the program, and returns the time of each kernel beside its prediction. */
-  profile(inputs?: Record<string, TypedArray>): Promise<Profile>;
+  /** Runs the program `runs` times, by default once, and returns the mean time of each kernel beside its prediction. */
+  profile(inputs?: Record<string, TypedArray>, options?: { runs?: number }): Promise<Profile>;
   /** The plan of the next run. */
   plan(): Plan;
   /** The plan as text, with reasons. */

@@ -6,7 +6,7 @@ import { showDevice } from './device.js';
 import { element, seconds } from './format.js';
 import { ImageView } from './image.js';
 import { Pad } from './pad.js';
-import { showPlan } from './plan.js';
+import { PlanView } from './plan.js';
 import { pixels } from './strokes.js';
 
 const $ = (selector) => document.querySelector(selector);
@@ -87,6 +87,7 @@ const pad = new Pad($('#pad'), (strokes) => {
   read(strokes);
 });
 const chain = new ChainView(document);
+const plan = new PlanView(document);
 const image = new ImageView(document, (url) => Program.load(device, url));
 
 function failed(error) {
@@ -97,7 +98,7 @@ function failed(error) {
 // A fault of onetrip ends in no promise.
 addEventListener('error', ({ error, message }) => failed(error ?? { message }));
 
-const CONTROLS = ['#side', '#measure-plan', '#calibrate', '#double'].map($);
+const CONTROLS = ['#side', '#measure-plan', '#whole-plan', '#calibrate', '#double'].map($);
 
 /** Runs `work` with the controls off: it is not asked for twice, and no device is exchanged under it. */
 async function once(work) {
@@ -111,7 +112,7 @@ async function once(work) {
   }
 }
 
-const measurePlan = () => showPlan(document, network, { pixels: pixels(EXAMPLE) });
+const measurePlan = () => plan.show(network, { pixels: pixels(EXAMPLE) });
 
 /** Opens the device that the visitor chose, and shows all on it. */
 async function open() {

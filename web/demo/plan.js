@@ -5,31 +5,50 @@ import { count, element, seconds } from './format.js';
 /** Seconds for which a program is measured. */
 const LONG_ENOUGH = 0.25;
 const MOST_RUNS = 200;
+/** Runs that tell how long one takes. */
+const FEW_RUNS = 10;
 
 /** The mean time of each kernel over many runs: the clock of a browser has coarse steps. */
 async function measured(program, inputs) {
   // The first run compiles.
   await program.run(inputs);
-  const kernels = [];
   const begin = performance.now();
-  let runs = 0;
-  do {
-    const profile = await program.profile(inputs);
-    runs += 1;
-    profile.kernels.forEach((kernel, at) => {
-      kernels[at] ??= { ...kernel, time: kernel.time === null ? null : 0 };
-      if (kernel.time !== null) kernels[at].time += kernel.time;
-    });
-  } while (runs < MOST_RUNS && performance.now() - begin < 1000 * LONG_ENOUGH);
-  for (const kernel of kernels) if (kernel.time !== null) kernel.time /= runs;
-  return { kernels, runs };
+  (await program.profile(inputs, { runs: FEW_RUNS })).free();
+  const one = Math.max(performance.now() - begin, 1) / 1000 / FEW_RUNS;
+  const runs = Math.min(Math.ceil(LONG_ENOUGH / one), MOST_RUNS);
+  return { profile: await program.profile(inputs, { runs }), runs };
 }
 
-/** Shows the plan of `program` in the page, measured with `inputs`. */
-export async function showPlan(page, program, inputs) {
-  const plan = program.plan();
-  page.querySelector('#plan-text').textContent = plan.text;
-  const { kernels, runs } = await measured(program, inputs);
+/** The plan as pictures: the graph beside the table, and a page with all that there is to see. */
+export class PlanView {
+  #page;
+  #profile;
+
+  constructor(page) {
+    this.#page = page;
+    const picture = page.querySelector('#picture');
+    page.querySelector('#whole-plan').addEventListener('click', () => {
+      if (!this.#profile) return;
+      page.querySelector('#picture iframe').srcdoc = this.#profile.toHtml();
+      picture.showModal();
+    });
+    picture.addEventListener('close', () => page.querySelector('#picture iframe').removeAttribute('srcdoc'));
+  }
+
+  /** Shows the plan of `program`, measured with `inputs`. */
+  async show(program, inputs) {
+    const plan = program.plan();
+    this.#page.querySelector('#plan-text').textContent = plan.text;
+    this.#page.querySelector('#graph').src = `data:image/svg+xml,${encodeURIComponent(plan.toSvg())}`;
+    plan.free();
+    const { profile, runs } = await measured(program, inputs);
+    this.#profile?.free();
+    this.#profile = profile;
+    showTable(this.#page, profile.kernels, runs);
+  }
+}
+
+function showTable(page, kernels, runs) {
   const operations = kernels.reduce((sum, { kernel }) => sum + kernel.split('+').length, 0);
   const total = (of) => kernels.reduce((sum, kernel) => sum + (of(kernel) ?? 0), 0);
   page.querySelector('#plan-summary').textContent =

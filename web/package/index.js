@@ -81,17 +81,17 @@ export class Device extends Held {
 export class Batch extends Held {
   /** An input, whose data comes with each run of a program. */
   input(name, shape, dtype = 'f32') {
-    return new Tensor(this, this[own].input(name, shape, dtype, ...caller()));
+    return new Tensor(this, this[own].input(name, shape, dtype, ...caller(this.input)));
   }
 
   /** A constant of the program: a typed array, and its shape if it is no vector. */
   upload(data, shape = data.length) {
-    return new Tensor(this, this[own].upload(data, shape, ...caller()));
+    return new Tensor(this, this[own].upload(data, shape, ...caller(this.upload)));
   }
 
   /** Records the operation `name` of the registry. */
   call(name, operands, parameters = []) {
-    return record(this, name, operands, parameters);
+    return record(this, name, operands, parameters, this.call);
   }
 
   async execute() {
@@ -114,7 +114,7 @@ export class Batch extends Held {
 
   /** The plan: its kernels, their sides and the predictions. */
   plan() {
-    return this[own].plan();
+    return new Plan(this[own].plan());
   }
 
   explain() {
@@ -145,7 +145,7 @@ export class Tensor {
 
   /** Makes the tensor an output of the program by this name. */
   named(name) {
-    this.batch[own].name(this[own], name, ...caller());
+    this.batch[own].name(this[own], name, ...caller(this.named));
     return this;
   }
 
@@ -182,9 +182,19 @@ export class Program extends Held {
     return this[own].run({ ...inputs });
   }
 
-  /** Runs the program, and returns the time of each kernel beside its prediction. */
-  async profile(inputs = {}) {
-    return this[own].profile({ ...inputs });
+  /** As `run`, with any number of rows: the leading axis of the inputs that were recorded with two rows or more. */
+  async runRows(inputs = {}) {
+    return this[own].runRows({ ...inputs });
+  }
+
+  /** Runs the program `runs` times, and returns the mean time of each kernel beside its prediction. */
+  async profile(inputs = {}, { runs = 1 } = {}) {
+    return new Profile(await this[own].profile({ ...inputs }, runs));
+  }
+
+  /** The number of rows that the program was recorded with, and how each output depends on rows. */
+  rows() {
+    return this[own].rows();
   }
 
   inputs() {
@@ -197,13 +207,37 @@ export class Program extends Held {
 
   /** The plan: its kernels, their sides and the predictions. */
   plan() {
-    return this[own].plan();
+    return new Plan(this[own].plan());
   }
 
   explain() {
     return this[own].explain();
   }
 }
+
+/** Figures as properties, and a picture of them. */
+class Pictured extends Held {
+  constructor(handle) {
+    super(handle);
+    Object.assign(this, handle.figures());
+  }
+
+  /** The plan as one page of HTML, which needs no other file. */
+  toHtml() {
+    return this[own].toHtml();
+  }
+}
+
+/** A plan: its kernels, their sides and the predictions. */
+export class Plan extends Pictured {
+  /** The recorded graph as SVG. */
+  toSvg() {
+    return this[own].toSvg();
+  }
+}
+
+/** The times and counts of one run. */
+export class Profile extends Pictured {}
 
 /** The operations that batches record, with their documentation. */
 export async function operations() {
@@ -224,9 +258,9 @@ function position(batch, tensor) {
   return tensor[own];
 }
 
-function record(batch, name, operands, parameters) {
+function record(batch, name, operands, parameters, method) {
   const positions = Uint32Array.from(operands, (operand) => position(batch, operand));
-  return new Tensor(batch, batch[own].call(name, positions, parameters, ...caller()));
+  return new Tensor(batch, batch[own].call(name, positions, parameters, ...caller(method)));
 }
 
 /** Gives batches and tensors a method for each operation. A tensor is the first operand of its own. */
@@ -234,11 +268,11 @@ function addOperations() {
   for (const { name, operands, doc } of wasm.operations()) {
     const methods = {
       batch(...given) {
-        return record(this, name, given.slice(0, operands), given.slice(operands));
+        return record(this, name, given.slice(0, operands), given.slice(operands), methods.batch);
       },
       tensor(...given) {
         const others = given.slice(0, operands - 1);
-        return record(this.batch, name, [this, ...others], given.slice(operands - 1));
+        return record(this.batch, name, [this, ...others], given.slice(operands - 1), methods.tensor);
       },
     };
     Object.defineProperty(methods.batch, 'doc', { value: doc });
@@ -247,15 +281,36 @@ function addOperations() {
   }
 }
 
-const here = import.meta.url;
+const here = import.meta.url.split('?')[0];
+/** Places by their lines in stacks. */
+const places = new Map();
 
-/** The file and line of the first caller outside of this module. */
-function caller() {
-  for (const line of new Error().stack?.split('\n') ?? []) {
-    const found = line.match(/((?:https?|file|blob):[^\s)]*?)(\?[^\s)]*?)?:(\d+):\d+\)?$/);
-    if (found && found[1] !== here.split('?')[0]) {
-      return [found[1].slice(found[1].lastIndexOf('/') + 1), Number(found[3])];
-    }
+/** The file and line of the caller of `own`, a function of this module that is under way. */
+function caller(own) {
+  for (const line of stack(own).split('\n')) {
+    if (line.includes(here)) continue;
+    const known = places.get(line) ?? place(line);
+    if (!known) continue;
+    places.set(line, known);
+    return known;
   }
   return ['script', 0];
+}
+
+/** The stack from the caller of `own` on. It takes most of the time of recording, so that V8 is asked for one frame. */
+function stack(own) {
+  if (!Error.captureStackTrace) return new Error().stack ?? '';
+  const limit = Error.stackTraceLimit;
+  const holder = {};
+  // A page may have frozen `Error`.
+  Reflect.set(Error, 'stackTraceLimit', 1);
+  Error.captureStackTrace(holder, own);
+  Reflect.set(Error, 'stackTraceLimit', limit);
+  return holder.stack;
+}
+
+/** The file and line in a line of a stack. */
+function place(line) {
+  const found = line.match(/((?:https?|file|blob):[^\s)]*?)(\?[^\s)]*?)?:(\d+):\d+\)?$/);
+  return found && [found[1].slice(found[1].lastIndexOf('/') + 1), Number(found[3])];
 }

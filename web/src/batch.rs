@@ -9,6 +9,7 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
 use crate::operations::parameters;
+use crate::plan::Plan;
 use crate::program::Program;
 use crate::values::{Elements, ToArray, dtype_of, for_dtype, for_elements, shape_array, shape_of};
 use crate::{thrown, wrong};
@@ -153,9 +154,8 @@ impl Batch {
     }
 
     /// The plan: its kernels, their sides and the predictions.
-    #[wasm_bindgen(unchecked_return_type = "Plan")]
-    pub fn plan(&self) -> Result<JsValue, JsValue> {
-        self.batch.explain().map(|plan| crate::plan::plan(&plan)).map_err(|error| thrown(&error))
+    pub fn plan(&self) -> Result<Plan, JsValue> {
+        self.batch.explain().map(Plan).map_err(|error| thrown(&error))
     }
 
     /// Throws all mistakes made so far, each with its file and line.

@@ -48,6 +48,7 @@ fn thrown(error: &onetrip::Error) -> JsValue {
         onetrip::Error::Fault(_) => "FaultError",
         onetrip::Error::Run(_) => "RunError",
         onetrip::Error::Read(_) => "ReadError",
+        onetrip::Error::Rows(_) => "RowsError",
         onetrip::Error::Data(_) => "DataError",
         _ => "Error",
     };

@@ -1,13 +1,14 @@
 //! Programs.
 
 use js_sys::{Array, Object, Promise, Reflect};
-use onetrip::{Input, LoadOptions, Outputs, Shape, Weights};
+use onetrip::{Input, LoadOptions, Outputs, RowResult, Shape, Weights};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
 use crate::device::Device;
+use crate::plan::{MeanProfile, Plan};
 use crate::values::{Elements, ToArray, for_dtype, for_elements, object, set, shape_array};
-use crate::{plan, thrown, wrong};
+use crate::{thrown, wrong};
 
 /// A program: recorded once, run as often as wanted.
 #[wasm_bindgen]
@@ -34,33 +35,58 @@ impl Program {
         &self,
         #[wasm_bindgen(unchecked_param_type = "Record<string, TypedArray>")] inputs: &Object,
     ) -> Result<Promise, JsValue> {
-        let given = given(inputs)?;
-        let program = self.0.clone();
-        Ok(future_to_promise(async move {
-            let outputs =
-                program.run(given.iter().map(input)).await.map_err(|error| thrown(&error))?;
-            let results = Object::new();
-            for (name, dtype, _) in program.outputs() {
-                let Some(name) = name else { continue };
-                let array = for_dtype!(dtype, T => read::<T>(&outputs, name))?;
-                set(&results, name, &array);
-            }
-            Ok(results.into())
-        }))
+        self.with(inputs, async |program, given| {
+            results(program, &program.run(given.iter().map(input)).await?)
+        })
     }
 
-    /// Runs the program with `inputs`, and returns the time of each kernel beside its prediction.
+    /// As `run`, with any number of rows.
+    #[wasm_bindgen(js_name = runRows, unchecked_return_type = "Promise<Record<string, TypedArray>>")]
+    pub fn run_rows(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Record<string, TypedArray>")] inputs: &Object,
+    ) -> Result<Promise, JsValue> {
+        self.with(inputs, async |program, given| {
+            results(program, &program.run_rows(given.iter().map(input)).await?)
+        })
+    }
+
+    /// Runs the program so often with `inputs`, and returns the mean time of each kernel beside its prediction. The rest
+    /// of the profile is that of the first run.
     #[wasm_bindgen(unchecked_return_type = "Promise<Profile>")]
     pub fn profile(
         &self,
         #[wasm_bindgen(unchecked_param_type = "Record<string, TypedArray>")] inputs: &Object,
+        runs: u32,
     ) -> Result<Promise, JsValue> {
-        let given = given(inputs)?;
-        let program = self.0.clone();
-        Ok(future_to_promise(async move {
-            let profile = program.profile(given.iter().map(input)).await;
-            profile.map(|profile| plan::profile(&profile)).map_err(|error| thrown(&error))
-        }))
+        self.with(inputs, async move |program, given| {
+            let mut mean = MeanProfile::new(program.profile(given.iter().map(input)).await?);
+            for _ in 1..runs {
+                mean.add(program.profile(given.iter().map(input)).await?);
+            }
+            Ok(mean.done().into())
+        })
+    }
+
+    /// The number of rows that the program was recorded with, and how each output depends on rows.
+    #[wasm_bindgen(unchecked_return_type = "Rows")]
+    pub fn rows(&self) -> Result<JsValue, JsValue> {
+        let rows = self.0.rows().map_err(|error| thrown(&error))?;
+        let outputs = rows.outputs().map(|(name, result)| {
+            let (kind, axis) = match result {
+                RowResult::PerRow { axis } => ("perRow", JsValue::from(axis as f64)),
+                RowResult::Sum => ("sum", JsValue::NULL),
+                RowResult::Mean => ("mean", JsValue::NULL),
+                RowResult::Max => ("max", JsValue::NULL),
+                RowResult::Min => ("min", JsValue::NULL),
+                _ => ("constant", JsValue::NULL),
+            };
+            let name = name.map_or(JsValue::NULL, Into::into);
+            JsValue::from(object([("name", name), ("kind", kind.into()), ("axis", axis)]))
+        });
+        let outputs = outputs.collect::<Array>();
+        let recorded = JsValue::from(rows.recorded() as f64);
+        Ok(object([("recorded", recorded), ("outputs", outputs.into())]).into())
     }
 
     /// The inputs that each run must be given.
@@ -81,15 +107,39 @@ impl Program {
     }
 
     /// The plan: its kernels, their sides and the predictions.
-    #[wasm_bindgen(unchecked_return_type = "Plan")]
-    pub fn plan(&self) -> Result<JsValue, JsValue> {
-        self.0.explain().map(|explained| plan::plan(&explained)).map_err(|error| thrown(&error))
+    pub fn plan(&self) -> Result<Plan, JsValue> {
+        self.0.explain().map(Plan).map_err(|error| thrown(&error))
     }
 
     /// The plan as text: the kernels, their side and the reason.
     pub fn explain(&self) -> Result<String, JsValue> {
         self.0.explain().map(|plan| plan.to_string()).map_err(|error| thrown(&error))
     }
+}
+
+impl Program {
+    /// A promise of the result of `run`, which gets the program and its inputs. The promise holds both.
+    fn with<R>(&self, inputs: &Object, run: R) -> Result<Promise, JsValue>
+    where
+        R: AsyncFnOnce(&onetrip::Program, &[(String, Elements)]) -> Result<JsValue, onetrip::Error>
+            + 'static,
+    {
+        let (program, given) = (self.0.clone(), given(inputs)?);
+        Ok(future_to_promise(
+            async move { run(&program, &given).await.map_err(|error| thrown(&error)) },
+        ))
+    }
+}
+
+/// All named outputs of a run, as typed arrays by name.
+fn results(program: &onetrip::Program, outputs: &Outputs) -> Result<JsValue, onetrip::Error> {
+    let results = Object::new();
+    for (name, dtype, _) in program.outputs() {
+        let Some(name) = name else { continue };
+        let array = for_dtype!(dtype, T => T::to_array(&outputs.read_view::<T>(name)?));
+        set(&results, name, &array);
+    }
+    Ok(results.into())
 }
 
 /// The inputs of a run by name.
@@ -112,11 +162,6 @@ fn given(inputs: &Object) -> Result<Vec<(String, Elements)>, JsValue> {
 fn input((name, elements): &(String, Elements)) -> Input<'_> {
     let name = name.as_str();
     for_elements!(elements, data => Input::from((name, data)))
-}
-
-fn read<T: ToArray>(outputs: &Outputs, name: &str) -> Result<JsValue, JsValue> {
-    let view = outputs.read_view::<T>(name).map_err(|error| thrown(&error))?;
-    Ok(T::to_array(&view))
 }
 
 fn described(name: JsValue, dtype: &str, shape: &Shape) -> JsValue {

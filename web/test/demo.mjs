@@ -149,6 +149,20 @@ async function checkPlan(page, side) {
   check(rows.every((row) => row.includes(side)), `not all on ${side}: ${rows.join(' | ')}`);
   const times = await page.locator('#plan tbody .number').allTextContents();
   check(times.every((time) => /^[0-9.]+ (µs|ms|s)$/.test(time)), `times of kernels: ${times.join(', ')}`);
+  const drawn = await page.evaluate(() => document.querySelector('#graph').decode().then(() => document.querySelector('#graph').naturalHeight, String));
+  check(drawn > 300, `the graph is drawn ${drawn} pixels high`);
+  await page.click('#whole-plan');
+  const whole = page.frameLocator('#picture iframe');
+  await whole.locator('.card').first().waitFor();
+  check((await whole.locator('.card').count()) === rows.length, 'the whole plan has all kernels');
+  const cells = await whole.locator('td[data-head="measured"]').allTextContents();
+  check(cells.length === rows.length && cells.every((time) => /^[0-9.]+ (ns|µs|ms|s)$/.test(time)), `measured: ${cells.join(', ')}`);
+  await whole.locator('#k1').hover();
+  const own = await whole.locator('.lit').count();
+  check(own > 1, `a kernel under the pointer lights up ${own} elements`);
+  await picture(page, `whole-plan-${side}`);
+  await page.keyboard.press('Escape');
+  check(await page.locator('#picture').isHidden(), 'Escape closes the whole plan');
 }
 
 /** Sets a slider by the keyboard. */

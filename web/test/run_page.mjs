@@ -1,17 +1,18 @@
-// node run_page.mjs SITE PAGE [flags of Chromium]: serves the folder SITE, opens PAGE in headless Chromium, prints what
-// the page posts to /log, and ends when it posts its result to /result: {"passed": number, "failed": [texts]}.
+// node run_page.mjs BROWSER SITE PAGE [options]: serves the folder SITE, opens PAGE in a headless browser, `chromium` with
+// flags or `firefox` with preferences, prints what the page posts to /log, and ends when it posts its result to /result:
+// {"passed": number, "failed": [texts]}.
 
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { browser } from './browsers.mjs';
 import { serve } from './serve.mjs';
 
-const [site, page, ...flags] = process.argv.slice(2);
+const [kind, site, page, ...options] = process.argv.slice(2);
 const limit = Number(process.env.LIMIT_SECONDS ?? 600) * 1000;
-const browser = process.env.CHROMIUM ?? 'chromium';
 
-const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'onetrip-chromium-'));
+const profile = fs.mkdtempSync(path.join(os.tmpdir(), `onetrip-${kind}-`));
 let child;
 let ended = false;
 
@@ -41,17 +42,13 @@ const { server, address } = await serve(site, (where, text) => {
   if (where === '/result') return report(JSON.parse(text));
   process.stdout.write(`${text}\n`);
 });
-const quiet = [
-  '--headless=new', '--no-sandbox', '--no-first-run', '--disable-quic', '--disable-sync',
-  '--disable-background-networking', '--disable-component-update', '--disable-dev-shm-usage',
-  '--enable-logging=stderr', '--js-flags=--expose-gc', `--user-data-dir=${profile}`,
-];
-child = spawn(browser, [...quiet, ...flags, `${address}${page}`], { detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
+const { command, flags } = browser(kind, profile, options);
+child = spawn(command, [...flags, `${address}${page}`], { detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
 // Errors of the page's console; the browser says much more.
 child.stderr.on('data', (text) => {
   const lines = text.toString().split('\n').filter((line) => line.includes(':CONSOLE'));
   lines.forEach((line) => process.stdout.write(`${line}\n`));
 });
-child.on('error', (error) => end(3, `${browser} cannot be started: ${error.message}`));
-child.on('exit', (code) => end(3, `${browser} ended with ${code}`));
+child.on('error', (error) => end(3, `${command} cannot be started: ${error.message}`));
+child.on('exit', (code) => end(3, `${command} ended with ${code}`));
 setTimeout(() => end(2, `no result after ${limit / 1000} s`), limit);

@@ -13,8 +13,11 @@ const TYPES = {
   '.wasm': 'application/wasm',
 };
 
-/** Serves the folder `site` on a free port. `posted(path, text)` gets what a page posts. */
-export function serve(site, posted = () => {}) {
+/**
+ * Serves the folder `site` on a free port. `posted(path, text)` gets what a page posts. Browsers may keep files for so
+ * many `seconds`.
+ */
+export function serve(site, posted = () => {}, seconds = 0) {
   const root = path.resolve(site);
   const server = http.createServer((request, response) => {
     if (request.method === 'POST') {
@@ -32,7 +35,7 @@ export function serve(site, posted = () => {}) {
     fs.readFile(file, (error, data) => {
       if (error || !file.startsWith(root)) return response.writeHead(404).end();
       const type = TYPES[path.extname(file)] ?? 'application/octet-stream';
-      response.writeHead(200, { 'content-type': type }).end(data);
+      response.writeHead(200, { 'content-type': type, 'cache-control': `max-age=${seconds}` }).end(data);
     });
   });
   return new Promise((resolve) => {

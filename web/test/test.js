@@ -1,15 +1,20 @@
 // The package against values of NumPy, SciPy and PyTorch, and what only a browser shows. The address says which device
 // is tested: `?device=gpu`, `?device=cpu`, or `?device=none` for a browser without WebGPU. `?device=uncaught` tests the end
-// by an error. On WebGPU a few cases of each operation run; with `&all` all do.
+// by an error. On WebGPU a few cases of each operation run; with `&few` none, with `&all` all, and leaks are looked for in
+// 10 000 runs.
 
 import { Device, registry } from '/package/index.js';
 import { checkCompiled, checkFiles } from './files.js';
 import { checkDigits } from './digits.js';
 import { checkLateErrors, checkLoss, checkNoGpu } from './devices.js';
+import { checkLeaks } from './leaks.js';
+import { checkReadme } from './readme.js';
 import { checkFinalizers, checkMemory, checkMistakes, checkRecorded } from './recording.js';
+import { checkPictures, checkRows } from './rows.js';
 
 const { searchParams } = new URL(location.href);
 const device = searchParams.get('device');
+const RUNS = searchParams.has('all') ? 10_000 : 500;
 // Of ends.js.
 const { result, end } = globalThis;
 
@@ -35,6 +40,7 @@ const checks = {
   },
 };
 
+const leaks = async (on) => log(await checkLeaks(checks, on, RUNS));
 const log = (text) => fetch('/log', { method: 'POST', body: text });
 
 async function part(name, run) {
@@ -60,16 +66,25 @@ const PARTS = {
     await part('recorded', () => checkRecorded(checks, cpu));
     await part('mistakes', () => checkMistakes(checks, cpu));
     await part('digits', () => checkDigits(checks, cpu));
+    await part('rows', () => checkRows(checks, cpu));
+    await part('pictures', () => checkPictures(checks, cpu));
+    await part('page of the README', () => checkReadme(checks));
     await part('memory', () => checkMemory(checks, cpu));
-    await part('finalizers', () => checkFinalizers(checks, cpu));
+    if (globalThis.gc) {
+      await part('finalizers', () => checkFinalizers(checks, cpu));
+      await part('leaks', () => leaks(cpu));
+    }
   },
   async gpu() {
     const gpu = await Device.gpu();
     await log(JSON.stringify(gpu.info()));
     checks.that(gpu.info().isGpu, 'it is a GPU');
     await part('large kernels', () => checkCompiled(checks, gpu));
-    await part('files', () => checkFiles(checks, gpu, !searchParams.has('all')));
+    if (!searchParams.has('few')) await part('files', () => checkFiles(checks, gpu, !searchParams.has('all')));
     await part('digits', () => checkDigits(checks, gpu));
+    await part('rows', () => checkRows(checks, gpu));
+    await part('pictures', () => checkPictures(checks, gpu));
+    if (globalThis.gc) await part('leaks', () => leaks(gpu));
     await part('late errors', () => checkLateErrors(checks, gpu));
     await part('lost device', () => checkLoss(checks));
   },

@@ -45,6 +45,34 @@ use crate::exec::HostBuffer;
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
+/// A model of PyTorch is saved by `safetensors.torch.save_file(model.state_dict(), "model.safetensors")`. The weight of
+/// a `Linear` is [outputs, inputs] there, and [`resident_transposed`](Self::resident_transposed) swaps its axes once:
+///
+/// ```
+/// # pollster::block_on(async {
+/// use onetrip::{Device, GpuCommandBatch, Weights};
+/// # use safetensors::tensor::{Dtype, TensorView};
+/// # let weight: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(f32::to_le_bytes).concat();
+/// # let weight = TensorView::new(Dtype::F32, vec![2, 3], &weight).unwrap();
+/// # let bias: Vec<u8> = [0.5_f32, -1.0].map(f32::to_le_bytes).concat();
+/// # let bias = TensorView::new(Dtype::F32, vec![2], &bias).unwrap();
+/// # let file = safetensors::serialize([("0.weight", weight), ("0.bias", bias)], None).unwrap();
+///
+/// // model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+/// let model = Weights::from_bytes(file)?; // `Weights::read("model.safetensors")` maps a file.
+/// let device = Device::auto().await?;
+/// let weight = model.resident_transposed::<f32>(&device, "0.weight")?;
+/// let bias = model.resident::<f32>(&device, "0.bias")?;
+///
+/// let batch = GpuCommandBatch::new(&device);
+/// let x = batch.input::<f32>("x", [2, 3]);
+/// let y = x.linear(batch.bind(&weight), batch.bind(&bias)).relu();
+/// let program = batch.compile().await?;
+/// let outputs = program.run_rows([(x, &[1.0, 0.0, 1.0])]).await?; // Any number of rows.
+/// assert_eq!(outputs.read(y).await?, [4.5, 9.0]); // 1 + 3 + 0.5 and 4 + 6 − 1.
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
+///
 /// # Element types
 ///
 /// A tensor is read as the type of its elements, or as a type that holds them exactly: `f16` and `bf16` as `f32`, and

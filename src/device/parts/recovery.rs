@@ -10,7 +10,8 @@ use crate::base::sync::Mutex;
 ///
 /// A run is repeated as a whole, from the data that its uploads have on the host. A failed run hands out no results and
 /// leaves residents as they were, so a repeated run counts once. [Residents](crate::Resident) that lay on the lost GPU
-/// alone are lost with it; [`keep_host_copy`](crate::Resident::keep_host_copy) keeps them from that.
+/// alone are lost with it; [`keep_host_copy`](crate::Resident::keep_host_copy) keeps them from that. Those that a
+/// loaded program brought are found by [`Program::resident`](crate::Program::resident).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recovery {

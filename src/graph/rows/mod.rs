@@ -3,20 +3,18 @@
 mod rule;
 mod stretch;
 mod trace;
+mod worklist;
 
 pub(crate) use trace::{RowAxis, RowReduction, RowTrace, Traces};
 
-use rule::TracedNode;
-use stretch::{Stretched, stretch};
-use trace::{Mixing, Untraced};
+use trace::Mixing;
+use worklist::Worklist;
 
-use super::{Graph, Node, NodeId};
+use super::{Graph, NodeId};
 use crate::base::dtype::Scalar;
 use crate::base::shape::{Move, Shape};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Type, infer};
-
-const LONG: &str = "an operand that is no input has a value for each recorded row";
 
 impl Graph {
     /// Traces the rows of `inputs`, the leading axis of each, of size `rows` > 1, to all sources and to all values that
@@ -25,35 +23,11 @@ impl Graph {
     /// # Errors
     /// The first node that mixes rows.
     pub fn rows(&self, inputs: &[NodeId], rows: usize) -> Result<Traces, Mixing> {
-        let live = self.live();
-        let mut stretched = Stretched::new();
-        'again: loop {
-            let mut traces = Traces::new();
-            let is_traced =
-                |&(id, node): &(NodeId, &Node)| node.op.is_source() || live.contains_key(id);
-            for (id, _) in self.iter().filter(is_traced) {
-                let rule = TracedNode { graph: self, traces: &traces, rows, id };
-                let traced = match stretched.get(id) {
-                    _ if inputs.contains(&id) => RowTrace::Each(RowAxis { axis: 0, inner: 1 }),
-                    Some(&axis) => RowTrace::Each(axis),
-                    None => match rule.trace() {
-                        Ok(traced) => traced,
-                        Err(Untraced::Mixes(mixing)) => return Err(mixing),
-                        Err(Untraced::Long(long, at)) => {
-                            if stretch(self, &mut stretched, rows, long, at) {
-                                continue 'again;
-                            }
-                            return Err(Mixing { node: id, why: LONG });
-                        }
-                    },
-                };
-                traces.insert(id, traced);
-            }
-            // Another number of rows shows what only the recorded number lets fit.
-            return match self.of_rows(&traces, rows, rows + 1) {
-                Ok(_) => Ok(traces),
-                Err((node, _)) => Err(Mixing { node, why: "it needs the recorded number of rows" }),
-            };
+        let traces = Worklist::new(self, inputs, rows).run()?;
+        // Another number of rows shows what only the recorded number lets fit.
+        match self.of_rows(&traces, rows, rows + 1) {
+            Ok(_) => Ok(traces),
+            Err((node, _)) => Err(Mixing { node, why: "it needs the recorded number of rows" }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Constants that are as long as there are rows, such as a state of zeros: they may grow with the rows.
 
 use slotmap::SecondaryMap;
+use smallvec::{SmallVec, smallvec};
 
 use super::trace::RowAxis;
 use crate::base::shape::Move;
@@ -10,62 +11,73 @@ use crate::ops::{MatMulDims, Op};
 /// The constants that grow with the rows, with the axis along which all of their elements are equal.
 pub(super) type Stretched = SecondaryMap<NodeId, RowAxis>;
 
-/// Lets the node, which does not depend on rows, grow along `at`, if it is the same for all rows.
+/// The way in which a node grows.
+enum Growth {
+    /// The node is a constant, and grows by itself.
+    Itself,
+    /// The node grows with these operands, along their axes.
+    With(SmallVec<[(NodeId, RowAxis); 3]>),
+}
+
+/// Lets the node, which does not depend on rows, grow along `at`, if it is the same for all rows. Returns the constants
+/// that now grow and did not before; none if it cannot.
 pub(super) fn stretch(
     graph: &Graph,
     stretched: &mut Stretched,
     rows: usize,
     id: NodeId,
     at: RowAxis,
-) -> bool {
-    if let Some(known) = stretched.get(id) {
-        return *known == at;
+) -> Vec<NodeId> {
+    let (mut grown, mut seen, mut waiting) = (Vec::new(), Stretched::new(), vec![(id, at)]);
+    while let Some((id, at)) = waiting.pop() {
+        match stretched.get(id).or_else(|| seen.get(id)) {
+            Some(known) if *known == at => continue,
+            Some(_) => return Vec::new(),
+            None => seen.insert(id, at),
+        };
+        match growth(graph, rows, id, at) {
+            Some(Growth::Itself) => {
+                stretched.insert(id, at);
+                grown.push(id);
+            }
+            Some(Growth::With(operands)) => waiting.extend(operands),
+            None => return Vec::new(),
+        }
     }
+    grown
+}
+
+fn growth(graph: &Graph, rows: usize, id: NodeId, at: RowAxis) -> Option<Growth> {
     let node = &graph[id];
-    let operand = |input: usize| node.inputs[input];
     let rank = node.ty.shape.rank();
-    let from = match (&node.op, node.inputs.first()) {
-        (Op::Full(_), _) => {
-            stretched.insert(id, at);
-            return true;
-        }
+    let shape = |input: NodeId| &graph[input].ty.shape;
+    let with = |input, axis| Growth::With(smallvec![(input, RowAxis { axis, ..at })]);
+    match (&node.op, node.inputs.first()) {
+        (Op::Full(_), _) => Some(Growth::Itself),
         (Op::Elementwise(..) | Op::Select | Op::Cast(_), _) => {
-            let mut inputs = node.inputs.iter();
-            return inputs.all(|&input| {
-                let own = at.axis.checked_sub(rank - graph[input].ty.shape.rank());
-                own.is_none_or(|axis| {
-                    graph[input].ty.shape[axis] == 1
-                        || stretch(graph, stretched, rows, input, RowAxis { axis, ..at })
-                })
+            let long = node.inputs.iter().filter_map(|&input| {
+                let axis = at.axis.checked_sub(rank - shape(input).rank())?;
+                (shape(input)[axis] != 1).then_some((input, RowAxis { axis, ..at }))
             });
+            Some(Growth::With(long.collect()))
         }
-        (Op::Move { to, .. }, Some(&input)) => {
-            let shape = &graph[input].ty.shape;
-            match to {
-                Move::Broadcast(_) => match at.axis.checked_sub(rank - shape.rank()) {
-                    Some(axis) if shape[axis] != 1 => Some((input, RowAxis { axis, ..at })),
-                    _ => {
-                        stretched.insert(id, at);
-                        return true;
-                    }
-                },
-                Move::Permute(axes) => Some((input, RowAxis { axis: axes[at.axis], ..at })),
-                Move::Reshape(to) => at.reshaped(to, shape, rows).map(|at| (input, at)),
-                Move::Slice(_) | Move::Window { .. } => None,
+        (Op::Move { to, .. }, Some(&input)) => match to {
+            Move::Broadcast(_) => match at.axis.checked_sub(rank - shape(input).rank()) {
+                Some(axis) if shape(input)[axis] != 1 => Some(with(input, axis)),
+                _ => Some(Growth::Itself),
+            },
+            Move::Permute(axes) => Some(with(input, axes[at.axis])),
+            Move::Reshape(to) => {
+                let at = at.reshaped(to, shape(input), rows)?;
+                Some(Growth::With(smallvec![(input, at)]))
             }
-        }
+            Move::Slice(_) | Move::Window { .. } => None,
+        },
         (Op::MatMul(_), Some(&input)) => {
-            let dims = MatMulDims::of(&graph[input].ty.shape, &graph[operand(1)].ty.shape);
-            let is_matrix = |dims: &MatMulDims| !dims.vector_x && !dims.vector_w;
-            match dims.ok().filter(is_matrix) {
-                Some(_) if at.axis + 2 == rank => {
-                    let axis = graph[input].ty.shape.rank() - 2;
-                    Some((input, RowAxis { axis, ..at }))
-                }
-                _ => None,
-            }
+            let dims = MatMulDims::of(shape(input), shape(node.inputs[1])).ok()?;
+            let is_row = !dims.vector_x && !dims.vector_w && at.axis + 2 == rank;
+            is_row.then(|| with(input, shape(input).rank() - 2))
         }
         _ => None,
-    };
-    from.is_some_and(|(input, at)| stretch(graph, stretched, rows, input, at))
+    }
 }

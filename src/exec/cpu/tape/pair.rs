@@ -7,9 +7,18 @@ use multiversion::multiversion;
 use super::math;
 use crate::expr::Binary;
 
-/// The second primitive, of the result `t` of the first and a third argument `z`.
+/// The second primitive, of the result `t` of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Second {
+    /// With a third argument.
+    With(Link),
+    /// t·t.
+    Square,
+}
+
+/// A primitive of a result `t` and another argument `z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
     Add,
     Mul,
     /// t − z.
@@ -22,8 +31,23 @@ pub(crate) enum Second {
     MinOf,
     Max,
     MaxOf,
-    /// t·t.
-    Square,
+}
+
+impl Link {
+    /// Returns `op` as a link. `t_is_first` says that `t` is its first argument.
+    pub fn of(op: Binary, t_is_first: bool) -> Option<Self> {
+        Some(match (op, t_is_first) {
+            (Binary::Add, _) => Self::Add,
+            (Binary::Mul, _) => Self::Mul,
+            (Binary::Sub, true) => Self::Sub,
+            (Binary::Sub, false) => Self::SubFrom,
+            (Binary::Min, true) => Self::Min,
+            (Binary::Min, false) => Self::MinOf,
+            (Binary::Max, true) => Self::Max,
+            (Binary::Max, false) => Self::MaxOf,
+            _ => return None,
+        })
+    }
 }
 
 impl Second {
@@ -34,19 +58,11 @@ impl Second {
 
     /// Returns `op` as the second of a pair. `from_first` marks the arguments that are the result of the first.
     pub fn of(op: Binary, from_first: [bool; 2]) -> Option<Self> {
-        Some(match (op, from_first) {
-            (Binary::Mul, [true, true]) => Self::Square,
-            (_, [true, true]) => return None,
-            (Binary::Add, _) => Self::Add,
-            (Binary::Mul, _) => Self::Mul,
-            (Binary::Sub, [true, _]) => Self::Sub,
-            (Binary::Sub, _) => Self::SubFrom,
-            (Binary::Min, [true, _]) => Self::Min,
-            (Binary::Min, _) => Self::MinOf,
-            (Binary::Max, [true, _]) => Self::Max,
-            (Binary::Max, _) => Self::MaxOf,
-            _ => return None,
-        })
+        match (op, from_first) {
+            (Binary::Mul, [true, true]) => Some(Self::Square),
+            (_, [true, true]) => None,
+            (_, [t_is_first, _]) => Link::of(op, t_is_first).map(Self::With),
+        }
     }
 }
 
@@ -64,14 +80,18 @@ macro_rules! each {
 macro_rules! seconds {
     ($second:ident, $out:ident, $args:ident, |$x:ident, $y:ident| $first:expr) => {
         match $second {
-            Second::Add => each!($out, $args, |t, z| t + z, |$x, $y| $first),
-            Second::Mul => each!($out, $args, |t, z| t * z, |$x, $y| $first),
-            Second::Sub => each!($out, $args, |t, z| t - z, |$x, $y| $first),
-            Second::SubFrom => each!($out, $args, |t, z| z - t, |$x, $y| $first),
-            Second::Min => each!($out, $args, |t, z| math::min(t, z), |$x, $y| $first),
-            Second::MinOf => each!($out, $args, |t, z| math::min(z, t), |$x, $y| $first),
-            Second::Max => each!($out, $args, |t, z| math::max(t, z), |$x, $y| $first),
-            Second::MaxOf => each!($out, $args, |t, z| math::max(z, t), |$x, $y| $first),
+            Second::With(Link::Add) => each!($out, $args, |t, z| t + z, |$x, $y| $first),
+            Second::With(Link::Mul) => each!($out, $args, |t, z| t * z, |$x, $y| $first),
+            Second::With(Link::Sub) => each!($out, $args, |t, z| t - z, |$x, $y| $first),
+            Second::With(Link::SubFrom) => each!($out, $args, |t, z| z - t, |$x, $y| $first),
+            Second::With(Link::Min) => each!($out, $args, |t, z| math::min(t, z), |$x, $y| $first),
+            Second::With(Link::MinOf) => {
+                each!($out, $args, |t, z| math::min(z, t), |$x, $y| $first)
+            }
+            Second::With(Link::Max) => each!($out, $args, |t, z| math::max(t, z), |$x, $y| $first),
+            Second::With(Link::MaxOf) => {
+                each!($out, $args, |t, z| math::max(z, t), |$x, $y| $first)
+            }
             Second::Square => each!($out, $args, |t, _z| t * t, |$x, $y| $first),
         }
     };

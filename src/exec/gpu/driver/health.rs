@@ -203,11 +203,14 @@ impl Opened {
         Err(DeviceError::Refused { doing: doing(), reason })
     }
 
-    /// Waits until the errors of earlier calls have come. A browser tells them in the order of the calls.
+    /// Waits until the errors of earlier calls have come. A browser finds them in the order of the calls, and tells each
+    /// by an event. The event may come after the end of the first scope, but not after that of the second.
     pub async fn late_errors_came(&self) {
         if cfg!(target_arch = "wasm32") {
-            let scope = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
-            scope.pop().await;
+            for _ in 0..2 {
+                let scope = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+                scope.pop().await;
+            }
         }
     }
 

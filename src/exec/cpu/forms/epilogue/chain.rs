@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 
 use super::links::{RowLinks, SegmentLink, SegmentLinks, SegmentOperand, run_links};
 use crate::exec::cpu::operands::BoundInput;
-use crate::exec::cpu::tape::pair::Second;
+use crate::exec::cpu::tape::pair::Link;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 
 /// The operations of a chain, and the values that operands have in common.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    pub links: SmallVec<[(Second, LinkOperand); 4]>,
+    pub links: SmallVec<[(Link, LinkOperand); 4]>,
     /// Elements of a run, along which each value of a run is the same; `usize::MAX` without such values.
     pub run: usize,
     /// Elements of a row, each with the same values of columns; `usize::MAX` without such values.
@@ -61,7 +61,7 @@ impl LinkTable {
 
 /// A chain whose operands are bound.
 pub(crate) struct BoundChain<'a> {
-    links: Vec<(Second, Bound<'a>)>,
+    links: Vec<(Link, Bound<'a>)>,
     run: usize,
     row: usize,
 }
@@ -84,7 +84,7 @@ impl Chain {
             table.as_ref().map(|table| table.values(&through(&table.axes))).unwrap_or_default()
         };
         let (mut of_runs, mut of_columns) = (values(&self.of_runs), values(&self.of_columns));
-        let bound = |&(op, operand): &(Second, LinkOperand)| {
+        let bound = |&(op, operand): &(Link, LinkOperand)| {
             let operand = match operand {
                 LinkOperand::Constant(number) => Bound::Constant(number),
                 LinkOperand::Run(at) => Bound::Runs(std::mem::take(&mut of_runs[at])),
@@ -168,11 +168,11 @@ mod tests {
         let columns: Vec<f32> = (0..ROW).map(|at| number(at + 5)).collect();
         let chain = BoundChain {
             links: vec![
-                (Second::Sub, Bound::Runs(runs.clone())),
-                (Second::Mul, Bound::Columns(columns.clone())),
-                (Second::SubFrom, Bound::Memory(&memory)),
-                (Second::Max, Bound::Constant(-900.0)),
-                (Second::MinOf, Bound::Constant(800.0)),
+                (Link::Sub, Bound::Runs(runs.clone())),
+                (Link::Mul, Bound::Columns(columns.clone())),
+                (Link::SubFrom, Bound::Memory(&memory)),
+                (Link::Max, Bound::Constant(-900.0)),
+                (Link::MinOf, Bound::Constant(800.0)),
             ],
             run: RUN,
             row: ROW,

@@ -11,7 +11,7 @@ use crate::base::shape::View;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::Tape;
-use crate::exec::cpu::tape::pair::Second;
+use crate::exec::cpu::tape::pair::Link;
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{Space, StepOutput};
 
@@ -19,7 +19,7 @@ use crate::plan::{Space, StepOutput};
 const SHORTEST: usize = 16;
 
 /// An operation that follows a sum: its second operand is `other`.
-type FoundLink = (Second, Ref);
+type FoundLink = (Link, Ref);
 
 /// The chain of operations that follows each sum of `job`; `None` if the epilogue is something else.
 pub(super) fn find(job: &Job<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<Chain> {
@@ -87,7 +87,7 @@ fn links(job: &Job<'_>, root: Ref) -> Option<SmallVec<[FoundLink; 4]>> {
         if expr.ty(at) != Ty::F32 || expr.ty(x) != Ty::F32 {
             return None;
         }
-        links.push((Second::of(op, from_sum)?, other));
+        links.push((Link::of(op, from_sum[0])?, other));
         at = next;
     }
     links.reverse();

@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 use smallvec::SmallVec;
 
 use crate::exec::cpu::forms::vectors::{self, Lanes};
-use crate::exec::cpu::tape::pair::Second;
+use crate::exec::cpu::tape::pair::Link;
 
 /// An operation over the lanes of a segment.
 #[derive(Clone, Copy)]
 pub(super) struct SegmentLink<'s> {
-    pub op: Second,
+    pub op: Link,
     pub operand: SegmentOperand<'s>,
 }
 
@@ -223,17 +223,16 @@ unsafe fn run_at<L: Lanes, const N: usize>(
             for i in 0..N {
                 let (t, z) = (values[i], own[i]);
                 values[i] = match op {
-                    Second::Add => t.add(z),
-                    Second::Mul => t.mul(z),
-                    Second::Sub => t.sub(z),
-                    Second::SubFrom => z.sub(t),
-                    Second::Min if !may_be_nan => t.lesser(z),
-                    Second::Min => t.lesser(z).or_nan_of(z),
-                    Second::MinOf => z.lesser(t).or_nan_of(t),
-                    Second::Max if !may_be_nan => t.greater(z),
-                    Second::Max => t.greater(z).or_nan_of(z),
-                    Second::MaxOf => z.greater(t).or_nan_of(t),
-                    Second::Square => t.mul(t),
+                    Link::Add => t.add(z),
+                    Link::Mul => t.mul(z),
+                    Link::Sub => t.sub(z),
+                    Link::SubFrom => z.sub(t),
+                    Link::Min if !may_be_nan => t.lesser(z),
+                    Link::Min => t.lesser(z).or_nan_of(z),
+                    Link::MinOf => z.lesser(t).or_nan_of(t),
+                    Link::Max if !may_be_nan => t.greater(z),
+                    Link::Max => t.greater(z).or_nan_of(z),
+                    Link::MaxOf => z.greater(t).or_nan_of(t),
                 };
             }
         }
@@ -264,25 +263,24 @@ mod tests {
     use crate::exec::cpu::tape::math;
 
     /// The result of an operation on one lane.
-    fn one(op: Second, t: f32, z: f32) -> f32 {
+    fn one(op: Link, t: f32, z: f32) -> f32 {
         match op {
-            Second::Add => t + z,
-            Second::Mul => t * z,
-            Second::Sub => t - z,
-            Second::SubFrom => z - t,
-            Second::Min => math::min(t, z),
-            Second::MinOf => math::min(z, t),
-            Second::Max => math::max(t, z),
-            Second::MaxOf => math::max(z, t),
-            Second::Square => t * t,
+            Link::Add => t + z,
+            Link::Mul => t * z,
+            Link::Sub => t - z,
+            Link::SubFrom => z - t,
+            Link::Min => math::min(t, z),
+            Link::MinOf => math::min(z, t),
+            Link::Max => math::max(t, z),
+            Link::MaxOf => math::max(z, t),
         }
     }
 
     #[test]
     fn each_operation_is_that_of_single_lanes_by_the_instructions_of_any_processor() {
-        use Second::{Add, Max, MaxOf, Min, MinOf, Mul, Square, Sub, SubFrom};
+        use Link::{Add, Max, MaxOf, Min, MinOf, Mul, Sub, SubFrom};
         let numbers = [-0.0, 0.0, 1.5, -2.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
-        for op in [Add, Mul, Sub, SubFrom, Min, MinOf, Max, MaxOf, Square] {
+        for op in [Add, Mul, Sub, SubFrom, Min, MinOf, Max, MaxOf] {
             for len in [1, 4, 5, 15, 16, 17, 128, 140] {
                 let sums: Vec<f32> = (0..len).map(|at| numbers[at % 7]).collect();
                 let other: Vec<f32> = (0..len).map(|at| numbers[at / 7 % 7]).collect();
