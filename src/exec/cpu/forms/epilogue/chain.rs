@@ -205,10 +205,10 @@ mod tests {
             let memory: Vec<f32> = (0..len).map(|at| number(at + 7)).collect();
             let chain = BoundChain {
                 links: vec![
-                    (Second::Sub, Bound::Runs((0..2 * ROWS).map(|at| number(at + 3)).collect())),
-                    (Second::Mul, Bound::Columns((0..columns).map(|at| number(at + 5)).collect())),
-                    (Second::Add, Bound::Memory(&memory)),
-                    (Second::Max, Bound::Constant(-90.0)),
+                    (Link::Sub, Bound::Runs((0..2 * ROWS).map(|at| number(at + 3)).collect())),
+                    (Link::Mul, Bound::Columns((0..columns).map(|at| number(at + 5)).collect())),
+                    (Link::Add, Bound::Memory(&memory)),
+                    (Link::Max, Bound::Constant(-90.0)),
                 ],
                 run: columns,
                 row: columns,
