@@ -137,6 +137,7 @@ impl DeviceBuilder {
     /// compiled. Residents, and results of finished runs, do not count. Without a budget no run waits for another.
     /// A graph goes to the side on which it fits the budget, unless a side is named. Opening fails with
     /// [`DeviceError::NoBudget`] where it is 0.
+    /// [`Explanation::budget_bytes`](crate::Explanation::budget_bytes) says what one run takes.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

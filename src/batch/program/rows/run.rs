@@ -21,8 +21,9 @@ impl Program {
     /// As [`run`](Self::run), with any number of rows, as [`Rows::run`] does for the [`rows`](Self::rows) of all
     /// inputs. The program must be recorded with two rows or more: `batch.input("x", [2, features])`.
     ///
-    /// Dropping the future stops the run, so that a timeout of the runtime is a deadline. The first run of each size
-    /// plans and compiles.
+    /// Dropping the future stops the run, so that a timeout of the runtime is a deadline; the counters say that such a
+    /// run was cancelled. The first run of each size plans and compiles: a service runs 1, 2, 4, … rows once before
+    /// its first request.
     ///
     /// # Errors
     /// As [`rows`](Self::rows) and [`Rows::run`].
