@@ -85,7 +85,7 @@ impl Program {
             JsValue::from(object([("name", name), ("kind", kind.into()), ("axis", axis)]))
         });
         let outputs = outputs.collect::<Array>();
-        let recorded = JsValue::from(rows.recorded() as f64);
+        let recorded = JsValue::from(rows.recorded_rows() as f64);
         Ok(object([("recorded", recorded), ("outputs", outputs.into())]).into())
     }
 
