@@ -6,8 +6,6 @@ use super::operands::{
 };
 use crate::exec::cpu::forms::vectors::{Lanes, each};
 
-/// Products of each sum that a loop adds at a time.
-const STEPS: usize = 4;
 /// Elements of a row for which those below, which the next tile reads, are fetched at a time: a line of the caches.
 const LINE: usize = 16;
 
@@ -202,18 +200,15 @@ unsafe fn tile<
         }
         let mut sums = [[L::splat(0.0); P]; M];
         let mut k = 0;
-        while k + STEPS <= depth {
-            if k.is_multiple_of(LINE) {
-                for r in 0..M {
-                    L::fetch(x.element(M + r, 0));
-                }
-            }
-            sums = add_steps::<L, M, P, STEPS, WHOLE, X, W>(sums, x, w, last);
-            (x, w) = (x.from(STEPS), w.from(STEPS));
-            k += STEPS;
-        }
+        // One product of each sum a turn: of several turns, the compiler reads all operands first, more than there are
+        // registers.
         while k < depth {
-            sums = add_steps::<L, M, P, 1, WHOLE, X, W>(sums, x, w, last);
+            if k.is_multiple_of(LINE) {
+                each!(r < M => {
+                    L::fetch(x.element(M + r, 0));
+                });
+            }
+            sums = add_step::<L, M, P, WHOLE, X, W>(sums, x, w, last);
             (x, w) = (x.from(1), w.from(1));
             k += 1;
         }
@@ -229,16 +224,15 @@ unsafe fn tile<
     }
 }
 
-/// Adds `K` products to each sum of a tile.
+/// Adds a product to each sum of a tile.
 ///
 /// # Safety
 /// All elements that are read exist.
 #[inline(always)]
-unsafe fn add_steps<
+unsafe fn add_step<
     L: Lanes,
     const M: usize,
     const P: usize,
-    const K: usize,
     const WHOLE: bool,
     X: LeftRows,
     W: PanelRows,
@@ -248,26 +242,24 @@ unsafe fn add_steps<
     w: W,
     last: usize,
 ) -> [[L; P]; M] {
-    for k in 0..K {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let row = w.row(k);
-            let mut columns = [L::splat(0.0); P];
+    // SAFETY: as the caller promises.
+    unsafe {
+        let row = w.row(0);
+        let mut columns = [L::splat(0.0); P];
+        each!(p < P => {
+            let from = row.add(p * L::LEN);
+            let whole = WHOLE || p + 1 < P;
+            columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
+            if let Some(ahead) = W::AHEAD {
+                L::fetch(from.wrapping_add(ahead));
+            }
+        });
+        each!(r < M => {
+            let x = L::splat(*x.element(r, 0));
             each!(p < P => {
-                let from = row.add(p * L::LEN);
-                let whole = WHOLE || p + 1 < P;
-                columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
-                if let Some(ahead) = W::AHEAD {
-                    L::fetch(from.wrapping_add(ahead));
-                }
+                sums[r][p] = sums[r][p].add_product(x, columns[p]);
             });
-            each!(r < M => {
-                let x = L::splat(*x.element(r, k));
-                each!(p < P => {
-                    sums[r][p] = sums[r][p].add_product(x, columns[p]);
-                });
-            });
-        }
+        });
     }
     sums
 }
