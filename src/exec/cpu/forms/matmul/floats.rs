@@ -17,7 +17,7 @@ pub(super) struct Floats<'a> {
     /// True if sums are dot products of rows and columns where those lie. It depends on the plan and on sizes and strides
     /// alone, so that each run adds in the same order.
     pub by_dots: bool,
-    /// True if any number of rows is multiplied with panels, so that runs before and after these are kept add alike.
+    /// True if few rows are multiplied with panels too, so that runs before and after these are kept add alike.
     pub by_panels: bool,
     /// All panels of the only right operand, which were packed by an earlier run.
     pub panels: Option<&'a [f32]>,
@@ -37,7 +37,8 @@ impl<'a> Floats<'a> {
         }
         let size @ [m, n, k] = [m, product.n, product.k];
         assert!(x.lies_in_memory(count, [m, k]) && w.lies_in_memory(count, [k, n]));
-        let by_panels = count == 1 && w.is_worth_panels([k, n]);
+        // One or two rows are bound by memory, which threads read fastest where the operand lies.
+        let by_panels = count == 1 && m > 2 && w.is_worth_panels([k, n]);
         let by_dots = !by_panels && m <= FEW && w.has_columns();
         // More rows are multiplied with panels anyway.
         let panels = (by_panels || (count == 1 && !by_dots && m > FEW))
