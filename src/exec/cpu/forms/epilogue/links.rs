@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
-use crate::exec::cpu::forms::vectors::{self, Lanes};
+use crate::exec::cpu::forms::vectors::Lanes;
 use crate::exec::cpu::tape::pair::Link;
 
 /// An operation over the lanes of a segment.
@@ -102,6 +102,7 @@ fn all() -> Vec<(RunLinks, RunRows)> {
     let mut all: Vec<(RunLinks, RunRows)> = Vec::new();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
+        use crate::exec::cpu::forms::vectors;
         if vectors::has_avx512() {
             all.push((avx512::links, avx512::rows));
         }
