@@ -138,9 +138,9 @@ fn fits_in_place(row: isize, elements: usize) -> bool {
     elements <= most
 }
 
-/// The parts of `0..k` whose rows of a panel stay in the first-level cache.
-fn deep_steps(kernel: &Kernel, k: usize) -> impl Iterator<Item = Range<usize>> {
-    steps(k, k.div_ceil(k.div_ceil(PANEL / kernel.columns)))
+/// The length of parts of `0..k`, about equal, whose rows of a panel stay in the first-level cache.
+fn deep(kernel: &Kernel, k: usize) -> usize {
+    k.div_ceil(k.div_ceil(PANEL / kernel.columns))
 }
 
 /// Multiplies panels that an earlier run packed. The block begins with a panel.
@@ -158,7 +158,7 @@ unsafe fn by_kept_panels(
     let pitch = kernel.columns * k;
     assert_eq!(columns.start % kernel.columns, 0, "blocks are whole panels");
     let data = &panels.unwrap_or_default()[columns.start / kernel.columns * pitch..];
-    for depth in deep_steps(kernel, *k) {
+    for depth in steps(*k, deep(kernel, *k)) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = Panels::Packed { data: &data[depth.start * kernel.columns..], pitch };
         let size = [rows.len(), columns.len(), depth.len()];
@@ -201,7 +201,7 @@ unsafe fn in_place(
     copies: &mut Copies,
     finish: Finish<'_>,
 ) {
-    for depth in deep_steps(kernel, *k) {
+    for depth in steps(*k, deep(kernel, *k)) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = Panels::InPlace(rows_of(w, *index, [&depth, columns], &mut copies.w));
         let size = [rows.len(), columns.len(), depth.len()];
@@ -269,7 +269,7 @@ unsafe fn by_panels(
     Copies { x: x_copy, w: panels, row_major }: &mut Copies,
     finish: Finish<'_>,
 ) {
-    let deep = k.div_ceil(k.div_ceil(PANEL / kernel.columns));
+    let deep = deep(kernel, *k);
     let wide = (PACKED / deep).next_multiple_of(kernel.columns);
     for left in columns.clone().step_by(wide) {
         let some = left..columns.end.min(left + wide);
