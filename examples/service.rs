@@ -9,7 +9,6 @@ use std::time::Duration;
 use onetrip::prelude::*;
 use onetrip::{Program, Recovery, RunError};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -77,10 +76,8 @@ async fn requests(
         if request % SHORT == 0 {
             features.pop();
         }
-        // A dropped future stops its run, so that the timeout is the deadline.
-        let run = timeout(DEADLINE, program.run_rows([(x, &features)]));
-        statuses.push(match run.await {
-            Ok(Ok(outputs)) => {
+        statuses.push(match program.run_rows_within(DEADLINE, [(x, &features)]).await {
+            Ok(outputs) => {
                 let scores = outputs.read(scores).await?;
                 let sums = scores.chunks(CLASSES).map(|row| row.iter().sum::<f32>());
                 let wrong = sums.clone().find(|sum| (sum - 1.0).abs() > 1e-5);
@@ -89,8 +86,7 @@ async fn requests(
                 }
                 200
             }
-            Ok(Err(error)) => status(&error),
-            Err(_) => 503,
+            Err(error) => status(&error),
         });
     }
     Ok(statuses)

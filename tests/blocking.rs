@@ -36,6 +36,20 @@ fn programs_run_without_an_executor() {
     let data = [(x, &[10.0, 20.0])];
     program.run_within_blocking(Duration::from_secs(600), data).expect("a run in time");
     program.run_unless_blocking(std::future::pending(), data).expect("a run to its end");
+
+    let batch = GpuCommandBatch::new(&device);
+    let y = batch.input::<f32>("x", [2, 2]).scale(2.0);
+    let program = batch.compile_blocking().expect("a sound batch");
+    let (row, hour) = ([("x", &[1.5_f32, -2.0])], Duration::from_secs(3600));
+    for outputs in [
+        program.run_rows_blocking(row),
+        program.run_rows_within_blocking(hour, row),
+        program.run_rows_unless_blocking(std::future::pending(), row),
+        program.rows().expect("rows").run_blocking(row),
+        program.rows().expect("rows").run_within_blocking(hour, row),
+    ] {
+        assert_eq!(outputs.expect("a run").read_blocking(y).expect("a result"), [3.0, -4.0]);
+    }
 }
 
 /// Runs on rayon's threads that wait for their turn keep all of them, and whose turn it is needs one.

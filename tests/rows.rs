@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::time::Duration;
+
 use onetrip::bytemuck::cast_slice;
 use onetrip::{
     ClassLoss, Device, Error, GpuCommandBatch, Input, LossReduction, Result, RowResult, RowsError,
+    RunError,
 };
 
 fn numbers(count: usize) -> Vec<f32> {
@@ -156,6 +159,45 @@ async fn a_mean_loss_is_a_mean_over_rows() -> Result<()> {
             let (got, want) = (outputs.read::<f32>(name).await?[0], want / rows as f64);
             assert!((f64::from(got) - want).abs() < 1e-5, "{name}, {rows} rows: {got}, not {want}");
         }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn runs_with_rows_end_at_their_deadline_and_when_told_to() -> Result<()> {
+    const HOUR: Duration = Duration::from_secs(3600);
+    for device in common::devices().await {
+        let batch = GpuCommandBatch::new(&device);
+        let y = batch.input::<f32>("x", [4, 2]).scale(3.0);
+        let program = batch.compile().await?;
+        let rows = program.rows()?;
+        // Five trips: the second one is late, if the first one was not.
+        let many = numbers(2 * 5000);
+        for late in [
+            program.run_rows_within(Duration::ZERO, [("x", &many)]).await,
+            rows.run_within(Duration::ZERO, [("x", &many)]).await,
+        ] {
+            let error = late.expect_err("no time at all");
+            let Error::Run(RunError::Deadline { of, limit }) = &error else { panic!("{error}") };
+            assert_eq!((of.op, *limit), ("scale", Duration::ZERO), "{error}");
+            assert!(of.place.file().ends_with("rows.rs"), "{error}");
+        }
+        let metrics = device.metrics();
+        assert_eq!((metrics.late, metrics.cancelled, metrics.failed), (2, 0, 0));
+        if device.is_gpu() {
+            let error = program.run_rows_unless(async {}, [("x", &many)]).await.unwrap_err();
+            assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
+        }
+        let few = [1.0, 2.0, -3.0, 4.0, 5.0, -6.0];
+        let tripled: Vec<f32> = few.iter().map(|x| 3.0 * x).collect();
+        for done in [
+            program.run_rows_within(HOUR, [("x", &few)]).await?,
+            program.run_rows_unless(std::future::pending(), [("x", &few)]).await?,
+            rows.run_within(HOUR, [("x", &few)]).await?,
+        ] {
+            assert_eq!(done.read(y).await?, tripled);
+        }
+        assert!(program.run_rows_within(HOUR, [("x", &few[..5])]).await.is_err(), "half a row");
     }
     Ok(())
 }

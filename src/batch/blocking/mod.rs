@@ -114,6 +114,10 @@ twins!(Program {
     wait load_with: load_with_blocking()(device: &Device, file: &Weights, options: LoadOptions)
         -> Self;
     compute run_rows: run_rows_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
+    wait run_rows_within: run_rows_within_blocking<'a, K>(&self,)
+        (limit: Duration, inputs: impl Inputs<'a, K>) -> Outputs;
+    wait run_rows_unless: run_rows_unless_blocking<'a, K>(&self,)
+        (stop: impl Future<Output = ()>, inputs: impl Inputs<'a, K>) -> Outputs;
     wait profile: profile_blocking<'a, K>(&self,)
         (inputs: impl Inputs<'a, K>) -> Profile;
 });
@@ -152,6 +156,8 @@ impl Program {
 
 twins!(Rows {
     compute run: run_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
+    wait run_within: run_within_blocking<'a, K>(&self,)
+        (limit: Duration, inputs: impl Inputs<'a, K>) -> Outputs;
 });
 
 twins!(Outputs {

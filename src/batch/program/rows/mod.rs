@@ -5,6 +5,7 @@ mod join;
 pub(super) mod plans;
 mod row_inputs;
 mod run;
+mod time_left;
 mod traced;
 
 pub use self::traced::{RowResult, Rows};

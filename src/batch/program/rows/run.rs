@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::cut::{RowChunk, cut};
 use super::join::Joined;
 use super::row_inputs::RowInputs;
+use super::time_left::TimeLeft;
 use super::traced::Rows;
 use crate::base::future::BoxFuture;
-use crate::batch::input::Inputs;
+use crate::batch::input::{Input, Inputs};
 use crate::batch::program::compiled::{Inner, Program};
 use crate::batch::program::outputs::Outputs;
 use crate::error::{DataError, Error, Result, RowsError, RunError};
+use crate::exec::deadline;
 use crate::graph::{NodeId, RowAxis, RowTrace};
 use crate::ops::Op;
 use crate::record::Record;
@@ -21,9 +24,8 @@ impl Program {
     /// As [`run`](Self::run), with any number of rows, as [`Rows::run`] does for the [`rows`](Self::rows) of all
     /// inputs. The program must be recorded with two rows or more: `batch.input("x", [2, features])`.
     ///
-    /// Dropping the future stops the run, so that a timeout of the runtime is a deadline; the counters say that such a
-    /// run was cancelled. The first run of each size plans and compiles: a service runs 1, 2, 4, … rows once before
-    /// its first request.
+    /// Dropping the future stops the run; the counters say that it was cancelled. The first run of each size plans and
+    /// compiles: a service runs 1, 2, 4, … rows once before its first request.
     ///
     /// # Errors
     /// As [`rows`](Self::rows) and [`Rows::run`].
@@ -31,10 +33,70 @@ impl Program {
         &'s self,
         inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        let given = self.rows().and_then(|rows| Ok((rows.given(&mut inputs.list())?, rows)));
+        self.run_listed_rows(&mut inputs.list(), None)
+    }
+
+    /// As [`run_rows`](Self::run_rows), if that takes no longer than `limit`, as [`Rows::run_within`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    ///
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [8, 2]);
+    /// let y = x.relu();
+    /// let program = batch.compile().await?;
+    /// let outputs = program.run_rows_within(Duration::from_secs(2), [(x, &[1.0, -2.0])]).await?;
+    /// assert_eq!(outputs.read(y).await?, [1.0, 0.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows) and [`Rows::run_within`].
+    pub fn run_rows_within<'s, 'a: 's, K>(
+        &'s self,
+        limit: Duration,
+        inputs: impl Inputs<'a, K>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        self.run_listed_rows(&mut inputs.list(), Some(limit))
+    }
+
+    /// As [`run_rows`](Self::run_rows), unless `stop` completes first, as [`run_unless`](Self::run_unless).
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [8, 2]);
+    /// let y = x.relu();
+    /// let program = batch.compile().await?;
+    /// let caller_left = std::future::pending(); // In a service, a token of cancellation.
+    /// let outputs = program.run_rows_unless(caller_left, [(x, &[1.0, -2.0])]).await?;
+    /// assert_eq!(outputs.read(y).await?, [1.0, 0.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run_rows`](Self::run_rows); [`RunError::Cancelled`].
+    pub async fn run_rows_unless<'s, 'a: 's, K>(
+        &'s self,
+        stop: impl Future<Output = ()>,
+        inputs: impl Inputs<'a, K>,
+    ) -> Result<Outputs> {
+        let done = deadline::unless(stop, self.run_rows(inputs)).await;
+        done.unwrap_or_else(|| Err(RunError::Cancelled.into()))
+    }
+
+    fn run_listed_rows<'s, 'a: 's>(
+        &'s self,
+        inputs: &mut dyn Iterator<Item = Input<'a>>,
+        limit: Option<Duration>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        let given = self.rows().and_then(|rows| Ok((rows.given(inputs)?, rows)));
         Box::pin(async move {
             let (given, rows) = given?;
-            rows.run_given(given).await
+            rows.run_given(given, limit).await
         })
     }
 }
@@ -57,18 +119,56 @@ impl Rows {
         &'s self,
         inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        let given = self.given(&mut inputs.list());
-        Box::pin(async move { self.run_given(given?).await })
+        self.run_listed(&mut inputs.list(), None)
     }
 
-    async fn run_given(&self, given: RowInputs<'_>) -> Result<Outputs> {
+    /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory
+    /// budget](crate::DeviceBuilder::memory_budget) and for the plan of a new size included. Rows that need one trip, and
+    /// complete at the first poll, such as few on the CPU, are returned even past `limit`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    ///
+    /// # use onetrip::{Device, Error, GpuCommandBatch, RunError};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [8, 2]);
+    /// let y = x.relu();
+    /// let program = batch.compile().await?;
+    /// let many = vec![1.0; 2 * 5000]; // Of 1024 rows at most a trip.
+    /// let late = program.rows()?.run_within(Duration::ZERO, [(x, &many)]).await;
+    /// assert!(matches!(late, Err(Error::Run(RunError::Deadline { .. }))));
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`RunError::Deadline`].
+    pub fn run_within<'s, 'a: 's, K>(
+        &'s self,
+        limit: Duration,
+        inputs: impl Inputs<'a, K>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        self.run_listed(&mut inputs.list(), Some(limit))
+    }
+
+    fn run_listed<'s, 'a: 's>(
+        &'s self,
+        inputs: &mut dyn Iterator<Item = Input<'a>>,
+        limit: Option<Duration>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        let given = self.given(inputs);
+        Box::pin(async move { self.run_given(given?, limit).await })
+    }
+
+    async fn run_given(&self, given: RowInputs<'_>, limit: Option<Duration>) -> Result<Outputs> {
+        let time = TimeLeft::of(&self.program.0.recorded, limit);
         if given.rows == self.plans.recorded_rows {
-            return self.run_chunk(&self.program, given.whole(), &given).await;
+            return self.run_chunk(&self.program, given.whole(), &given, &time).await;
         }
         loop {
             let most = self.plans.most.load(Ordering::Relaxed);
             let chunks = cut(given.rows, most, self.plans.is_exact);
-            match self.run_chunks(&chunks, &given).await {
+            match self.run_chunks(&chunks, &given, &time).await {
                 Err(Error::Run(RunError::OverBudget { .. })) if most > 1 => {
                     self.plans.most.store(most / 2, Ordering::Relaxed);
                 }
@@ -78,12 +178,17 @@ impl Rows {
     }
 
     /// Runs the chunks one after another, and joins their results. A single chunk without padding is the whole.
-    async fn run_chunks(&self, chunks: &[RowChunk], given: &RowInputs<'_>) -> Result<Outputs> {
+    async fn run_chunks(
+        &self,
+        chunks: &[RowChunk],
+        given: &RowInputs<'_>,
+        time: &TimeLeft<'_>,
+    ) -> Result<Outputs> {
         if let &[chunk] = chunks
             && chunk.rows == chunk.planned
         {
-            let program = self.program_for_rows(chunk.planned).await?;
-            return self.run_chunk(&program, chunk, given).await;
+            let program = time.within(self.program_for_rows(chunk.planned)).await?;
+            return self.run_chunk(&program, chunk, given, time).await;
         }
         let recorded = self.record_for_rows(given.rows)?;
         let (pool, outputs) = (recorded.device.pool(), recorded.graph.outputs());
@@ -95,8 +200,11 @@ impl Rows {
         let mut joined = joined.collect::<Result<Vec<_>>>()?;
         let (mut stats, mut prepared) = (RunStats::default(), None);
         for &chunk in chunks {
-            let program = self.program_for_rows(chunk.planned).await?;
-            let done = self.run_chunk(&program, chunk, given).await?;
+            if chunk.start > 0 {
+                time.check()?;
+            }
+            let program = time.within(self.program_for_rows(chunk.planned)).await?;
+            let done = self.run_chunk(&program, chunk, given, time).await?;
             stats.add_trip(&done.stats);
             for (joined, &id) in joined.iter_mut().zip(&outputs) {
                 let Some(result) = done.results.find(&done.prepared, id) else { continue };
@@ -121,6 +229,7 @@ impl Rows {
         program: &Program,
         chunk: RowChunk,
         given: &RowInputs<'_>,
+        time: &TimeLeft<'_>,
     ) -> Result<Outputs> {
         let graph = &self.program.0.recorded.graph;
         let inputs = given.inputs.iter().map(|(id, input)| {
@@ -133,9 +242,10 @@ impl Rows {
             let range = chunk.start * row..(chunk.start + chunk.rows) * row;
             input.rows_chunk(pool, dtype, range, (row, chunk.planned * row))
         });
-        let done =
-            program.run_fitting(program.0.fitting(&mut inputs.into_iter()), None, None).await;
-        done.map_err(|error| self.with_all_rows(error, chunk, given.rows))
+        let fitting = program.0.fitting(&mut inputs.into_iter());
+        let done = program.run_fitting(fitting, time.left(), None).await;
+        let whole = |error| self.with_all_rows(time.error_of_trip(error), chunk, given.rows);
+        done.map_err(whole)
     }
 
     /// Elements of a row of an input with rows.
