@@ -333,7 +333,8 @@ async fn a_panic_in_what_the_user_gave_is_an_error() {
         let place = format!("tests/faults.rs:{line}: upload_with: ");
         assert_eq!(
             error,
-            place + "what was to write the data panicked: no data today; write it again"
+            place
+                + "the function that was to write the data panicked: no data today; write it again"
         );
 
         let batch = GpuCommandBatch::new(&device);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::wording::{foreign, listed, nearest, type_to_ask_for};
+use super::wording::{foreign, others, type_to_ask_for};
 use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
@@ -69,11 +69,7 @@ pub enum ReadError {
         batch: u64,
     },
     /// No result has the name.
-    #[error(
-        "no result is called {name:?}{}, but {}; `name` gives names",
-        nearest(name, there),
-        listed(there)
-    )]
+    #[error("no result is called {name:?}{}; `name` gives names", others(name, there))]
     UnknownName {
         /// The request.
         name: String,
@@ -230,7 +226,7 @@ pub enum DataError {
         expected: DType,
     },
     /// The function that was to change the data panicked; the data is then unspecified.
-    #[error("{of}: what was to change the data panicked: {what}; write it again")]
+    #[error("{of}: the function that was to change the data panicked: {what}; write it again")]
     Panicked {
         /// The resident or input that has the data.
         of: Origin,
@@ -244,11 +240,7 @@ pub enum DataError {
     #[error("{0} has no data; give it to the run, or `write` it")]
     NotGiven(Origin),
     /// No input has the name.
-    #[error(
-        "no input is called {name:?}{}, but {}; `input` and `name` give names",
-        nearest(name, there),
-        listed(there)
-    )]
+    #[error("no input is called {name:?}{}; `input` and `name` give names", others(name, there))]
     UnknownName {
         /// The value that was given data.
         name: String,
@@ -257,9 +249,8 @@ pub enum DataError {
     },
     /// No resident has the name.
     #[error(
-        "the program reads or fills no resident called {name:?}{}, but {}; `name` gives names to values that are bound, kept or updated",
-        nearest(name, there),
-        listed(there)
+        "the program reads or fills no resident called {name:?}{}; `name` gives names to values that are bound, kept or updated",
+        others(name, there)
     )]
     UnknownResident {
         /// The request.
@@ -286,7 +277,7 @@ pub enum DataError {
     )]
     Function(Origin),
     /// A file has no tensor of the name.
-    #[error("{file}: there is no tensor {name:?}{}, but {}", nearest(name, there), listed(there))]
+    #[error("{file}: there is no tensor {name:?}{}", others(name, there))]
     NoTensor {
         /// The file's path.
         file: String,
@@ -294,6 +285,22 @@ pub enum DataError {
         name: String,
         /// The names of all tensors.
         there: Vec<String>,
+    },
+    /// A program's file was saved without a weight that nobody gives.
+    #[error(
+        "{file}: the program was saved without its weight {name:?}{}",
+        match given {
+            Some((weights, there)) => format!(", and {weights} has no such tensor{}", others(name, there)),
+            None => "; give it by `LoadOptions::weights`".into(),
+        }
+    )]
+    LeftOut {
+        /// The path of the program's file.
+        file: String,
+        /// The weight.
+        name: String,
+        /// The path of the file of weights that was given, and the names of its tensors.
+        given: Option<(String, Vec<String>)>,
     },
     /// A tensor of a file has an integer outside of the type asked for.
     #[error("{file}: tensor {name:?} holds {value} at position {at}, which no {asked} holds")]

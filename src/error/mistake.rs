@@ -347,7 +347,7 @@ pub enum MistakeKind {
     )]
     Foreign,
     /// The function that was to write the data panicked.
-    #[error("what was to write the data panicked: {0}; write it again")]
+    #[error("the function that was to write the data panicked: {0}; write it again")]
     Panicked(String),
     /// An id of another batch, to be downloaded, kept or named.
     #[error("this id belongs to another batch; call this on the batch that made it")]

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::data::Origin;
+use super::wording;
 use crate::base::shape::Shape;
 
 /// The reason why a program does not run with any number of rows.
@@ -38,7 +39,8 @@ pub enum RowsError {
     Scalar(Origin),
     /// The sizes of leading axes differ.
     #[error(
-        "{first} has {rows} rows and {second} has {others}; name the inputs that have rows by `rows_of`"
+        "{first} has {} and {second} has {others}; name the inputs that have rows by `rows_of`",
+        wording::rows(*rows)
     )]
     Leading {
         /// An input.
@@ -51,7 +53,10 @@ pub enum RowsError {
         others: usize,
     },
     /// Recorded with fewer than two rows, which no axis of size 1 can be told from.
-    #[error("{of} was recorded with {rows} rows; record the program with 2 or more to trace them")]
+    #[error(
+        "{of} was recorded with {}; record the program with 2 or more to trace them",
+        wording::rows(*rows)
+    )]
     Few {
         /// An input with rows.
         of: Origin,
@@ -64,7 +69,10 @@ pub enum RowsError {
     )]
     Keeps(Origin),
     /// Data that is no whole number of rows.
-    #[error("{of} takes rows of {row}, and {given} elements are no whole number of them")]
+    #[error(
+        "{of} takes rows of {row}, and {given} elements are no whole number of them; {}",
+        wording::whole_rows(row, *given)
+    )]
     Part {
         /// The input.
         of: Origin,
@@ -74,7 +82,10 @@ pub enum RowsError {
         given: usize,
     },
     /// Inputs of one run with different numbers of rows.
-    #[error("{first} is given {rows} rows, and {second} {others}; give both as many")]
+    #[error(
+        "{first} is given {}, and {second} {others}; give both as many",
+        wording::rows(*rows)
+    )]
     Counts {
         /// An input.
         first: Origin,
@@ -86,7 +97,7 @@ pub enum RowsError {
         others: usize,
     },
     /// The program cannot be made for so many rows.
-    #[error("{of} cannot be made for {rows} rows: {why}")]
+    #[error("{of} cannot be made for {}: {why}", wording::rows(*rows))]
     Number {
         /// The operation.
         of: Origin,

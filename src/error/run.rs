@@ -118,6 +118,6 @@ pub enum RunError {
     #[error("the run was cancelled")]
     Cancelled,
     /// A function that the caller gave it panicked.
-    #[error("what was to be told of the progress panicked: {0}")]
+    #[error("the function that is told of the progress panicked: {0}; the device works on")]
     Panicked(String),
 }

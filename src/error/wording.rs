@@ -88,15 +88,32 @@ pub(super) fn range(rank: usize) -> String {
     }
 }
 
-/// Names in a message, the first of them where they are many.
-pub(super) fn listed(names: &[String]) -> String {
+/// A number of rows in words.
+pub(super) fn rows(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "row" } else { "rows" })
+}
+
+/// The cure for `given` elements that are no whole number of rows.
+pub(super) fn whole_rows(row: &Shape, given: usize) -> String {
+    let row = row.elements();
+    let fewer = given - given.checked_rem(row).unwrap_or(given);
+    let more = fewer.saturating_add(row);
+    if fewer == 0 { format!("give {more}") } else { format!("give {fewer} or {more}") }
+}
+
+/// The end of a message that nothing has the name: the nearest of the names that there are, and the first of them where
+/// they are many.
+pub(super) fn others(name: &str, there: &[String]) -> String {
     const SHOWN: usize = 20;
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
-    match (shown.join(", "), names.len().saturating_sub(SHOWN)) {
-        (none, _) if none.is_empty() => "there are none".into(),
-        (all, 0) => format!("there are {all}"),
-        (some, more) => format!("there are {some} and {more} more"),
+    let shown: Vec<String> = there.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
+    let more = match there.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    if there.is_empty() {
+        return ", and there are none".into();
     }
+    format!("{}, but there are {}{more}", nearest(name, there), shown.join(", "))
 }
 
 /// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`. `cure` ends before the name of
@@ -111,9 +128,9 @@ pub(super) fn foreign(id_of: u64, batch: u64, cure: &str) -> String {
 }
 
 /// The name among `there` that is nearest to `name`, as a question.
-pub(super) fn nearest(name: &str, there: &[String]) -> String {
+fn nearest(name: &str, there: &[String]) -> String {
     /// Least similarity that is worth a question, by Jaro and Winkler.
-    const LEAST: f64 = 0.7;
+    const LEAST: f64 = 0.75;
     let lower = name.to_lowercase();
     let similarity =
         |other: &String| (strsim::jaro_winkler(&lower, &other.to_lowercase()), other.clone());
@@ -134,6 +151,7 @@ mod tests {
         assert_eq!(nearest("Encoder.Layer.0.Weight", &names), question);
         assert_eq!(nearest("X", &names), " (did you mean \"x\"?)");
         assert_eq!(nearest("zzz", &names), "");
+        assert_eq!(nearest("pixels", &names), "", "one letter in common is not near");
         assert_eq!(nearest("", &names), "");
         assert_eq!(nearest("x", &[]), "");
     }
@@ -159,10 +177,21 @@ mod tests {
     }
 
     #[test]
+    fn whole_numbers_of_rows_are_the_nearest() {
+        let cure = |row: &[usize], given| whole_rows(&row.into(), given);
+        assert_eq!(cure(&[32], 191), "give 160 or 192");
+        assert_eq!(cure(&[2, 3], 5), "give 6");
+        assert_eq!(cure(&[0], 5), "give 0");
+        assert_eq!((rows(0), rows(1), rows(2)), ("0 rows".into(), "1 row".into(), "2 rows".into()));
+    }
+
+    #[test]
     fn long_lists_are_cut() {
         let names: Vec<String> = (0..23).map(|at| format!("w{at}")).collect();
-        assert_eq!(listed(&[]), "there are none");
-        assert_eq!(listed(&names[..2]), "there are \"w0\", \"w1\"");
-        assert!(listed(&names).ends_with("\"w19\" and 3 more"), "{}", listed(&names));
+        assert_eq!(others("x", &[]), ", and there are none");
+        assert_eq!(others("x", &names[..2]), ", but there are \"w0\", \"w1\"");
+        let all = others("w24", &names);
+        assert!(all.starts_with(" (did you mean \"w2\"?), but there are \"w0\""), "{all}");
+        assert!(all.ends_with("\"w19\" and 3 more"), "{all}");
     }
 }

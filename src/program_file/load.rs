@@ -166,7 +166,7 @@ impl Loader<'_> {
         for (tensor, id) in document.uploads.iter().zip(sources.into_values()) {
             let node = &recorded.graph[id];
             let buffer = tensor.as_ref().map(|tensor| {
-                let file = self.holder(tensor);
+                let file = self.holder(tensor)?;
                 let of = Origin::unnamed(node.name, node.place.clone());
                 file.data(self.device, tensor, &node.ty, &of).map(Arc::new)
             });
@@ -177,9 +177,15 @@ impl Loader<'_> {
     }
 
     /// The file that has a tensor: that of the program, or the one with its weights.
-    fn holder(&self, tensor: &str) -> &Weights {
-        let other = self.options.weights.as_ref().filter(|other| other.shape(tensor).is_ok());
-        other.unwrap_or(self.file)
+    fn holder(&self, tensor: &str) -> Result<&Weights> {
+        let given = self.options.weights.as_ref();
+        let mut files = given.into_iter().chain([self.file]);
+        let left_out = || DataError::LeftOut {
+            file: self.file.name().into(),
+            name: tensor.into(),
+            given: given.map(|weights| (weights.name().into(), weights.names())),
+        };
+        Ok(files.find(|file| file.shape(tensor).is_ok()).ok_or_else(left_out)?)
     }
 
     fn handles(&self, document: &Document) -> Result<Vec<Handle>> {
@@ -191,7 +197,7 @@ impl Loader<'_> {
                 return Ok(Handle::new(self.device, ty, place, Storage::Empty));
             };
             let of = Origin { op: "resident", name: Some(tensor.as_str().into()), place };
-            self.holder(tensor).handle(self.device, tensor, &ty, &of)
+            self.holder(tensor)?.handle(self.device, tensor, &ty, &of)
         });
         handles.collect()
     }

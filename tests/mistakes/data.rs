@@ -105,7 +105,7 @@ fn writing_what_cannot_be_written() {
     assert_eq!(error.to_string(), want);
     let error = b.write_with(x, |_| panic!("by itself")).unwrap_err();
     let want = format!(
-        "upload {}: what was to change the data panicked: by itself; write it again",
+        "upload {}: the function that was to change the data panicked: by itself; write it again",
         at(line)
     );
     assert_eq!(error.to_string(), want);

@@ -8,6 +8,7 @@ use onetrip::{
     Causal, DataError, Device, Error, GpuCommandBatch, LoadOptions, Program, Resident, Result,
     SaveOptions, Weights, Wgsl,
 };
+use safetensors::tensor::{Dtype, TensorView};
 
 /// Numbers in (−1, 1) that differ from seed to seed.
 fn numbers(seed: usize, count: usize) -> Vec<f32> {
@@ -93,7 +94,7 @@ async fn weights_may_stay_behind() -> Result<()> {
     assert_eq!(few.names(), ["keys", "upload1"]);
     let error = Program::load_with(&device, &few, LoadOptions::default()).await.unwrap_err();
     assert!(
-        matches!(&error, Error::Data(DataError::NoTensor { name, .. }) if name == "weight"),
+        matches!(&error, Error::Data(DataError::LeftOut { name, given: None, .. }) if name == "weight"),
         "{error}"
     );
     let options = LoadOptions { weights: Some(whole.clone()), ..LoadOptions::default() };
@@ -102,6 +103,45 @@ async fn weights_may_stay_behind() -> Result<()> {
     drop(whole);
     std::fs::remove_file(&path).unwrap();
     std::fs::remove_file(path.with_extension("few")).unwrap();
+    Ok(())
+}
+
+#[tokio::test]
+async fn weights_that_are_left_out_are_asked_for() -> Result<()> {
+    let device = Device::cpu();
+    let batch = GpuCommandBatch::new(&device);
+    let weight = batch.bind(&device.resident(&numbers(4, 15), [3, 5])?).named("fc.weight");
+    batch.input::<f32>("x", [2, 3]).matmul(weight).named("y");
+    let path =
+        std::env::temp_dir().join(format!("onetrip-left-{}.safetensors", std::process::id()));
+    let program = batch.compile().await?;
+    program.save_with(&path, SaveOptions { leave_out_weights: true }).await?;
+    let file = Weights::read(&path)?;
+    std::fs::remove_file(&path).expect("the file of this test");
+    let refused = async |weights: Option<Weights>| {
+        let options = LoadOptions { weights, ..LoadOptions::default() };
+        Program::load_with(&device, &file, options).await.unwrap_err().to_string()
+    };
+    let other = |name: &str, shape: &[usize]| {
+        let bytes = vec![0; 4 * shape.iter().product::<usize>()];
+        let tensor = TensorView::new(Dtype::F32, shape.to_vec(), &bytes).expect("a tensor");
+        let bytes = safetensors::serialize([(name, tensor)], None).expect("a file");
+        Some(Weights::from_bytes(bytes).expect("a file"))
+    };
+    let without =
+        format!("{}: the program was saved without its weight \"fc.weight\"", path.display());
+    assert_eq!(refused(None).await, format!("{without}; give it by `LoadOptions::weights`"));
+    let there =
+        "the file in memory has no such tensor (did you mean \"fc.wieght\"?), but there are";
+    let misspelt = format!("{without}, and {there} \"fc.wieght\"");
+    assert_eq!(refused(other("fc.wieght", &[3, 5])).await, misspelt);
+    let turned = refused(other("fc.weight", &[5, 3])).await;
+    assert!(
+        turned.contains("has shape [5, 3], not [3, 5]; transposed it fits: record"),
+        "{turned}"
+    );
+    let wrong = refused(other("fc.weight", &[15])).await;
+    assert!(wrong.contains("has shape [15], not [3, 5]; give the tensor that"), "{wrong}");
     Ok(())
 }
 

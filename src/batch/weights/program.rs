@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{TensorType, Weights, unreadable};
 use crate::base::dtype::{DType, Element};
+use crate::base::shape::Shape;
 use crate::device::Device;
 use crate::error::{Origin, Result};
 use crate::exec::HostBuffer;
@@ -106,7 +107,17 @@ impl Weights {
         if shape == ty.shape {
             return Ok(());
         }
-        let reason = format!("tensor {tensor:?} has shape {shape}, not {}", ty.shape);
+        let mut turned = shape.dims().to_vec();
+        if let [.., rows, columns] = &mut turned[..] {
+            std::mem::swap(rows, columns);
+        }
+        let cure = match ty.shape == Shape::from(&turned[..]) {
+            true => {
+                "transposed it fits: record the program with `Weights::resident`, and `transpose` in the graph"
+            }
+            false => "give the tensor that the program was recorded with",
+        };
+        let reason = format!("tensor {tensor:?} has shape {shape}, not {}; {cure}", ty.shape);
         Err(unreadable(&self.file.name, reason).into())
     }
 }
