@@ -58,7 +58,7 @@ async fn power_iteration(device: &Device) -> Result<()> {
     let step = b.compile().await?;
     let (mut before, mut steps) = (0.0, 0);
     loop {
-        let eigenvalue = step.run(onetrip::Input::NONE).await?.read(norm).await?[0];
+        let eigenvalue = step.run(()).await?.read(norm).await?[0];
         steps += 1;
         if (eigenvalue - before).abs() < 1e-5 * eigenvalue || steps == 200 {
             println!("power iteration: {eigenvalue:.4} after {steps} steps");

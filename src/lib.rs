@@ -101,8 +101,8 @@ pub use base::shape::{MAX_RANK, Shape};
 pub use batch::WgpuBuffer;
 pub use batch::{
     AnyId, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind,
-    KernelProfile, Operand, OptionalOperand, OutputKey, Outputs, PlaceGuard, Profile, Program,
-    ReadView, Resident, RowResult, Rows, StageProfile, Tensor, UploadData, Values, Wgsl,
+    KernelProfile, KeyOf, Operand, OptionalOperand, Outputs, PlaceGuard, Profile, Program,
+    ReadView, Resident, RowResult, Rows, StageProfile, Tensor, UploadData, ValueKey, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
 pub use batch::{LoadOptions, SaveOptions, TensorType, Weights};

@@ -170,7 +170,7 @@ async fn state_is_updated_in_its_place() {
     batch.update(&state, after);
     let program = batch.compile().await.unwrap();
     for _ in 0..3 {
-        program.run(onetrip::Input::NONE).await.unwrap();
+        program.run(()).await.unwrap();
     }
     assert_eq!(state.read().await.unwrap(), [8.0, 16.0, 24.0]);
 }

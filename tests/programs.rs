@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use onetrip::{
     BufferId, DType, DataError, Device, Error, GpuCommandBatch, Input, MistakeKind, PlanError,
-    Program, ReadError, Resident, Shape,
+    Program, ReadError, Resident, Shape, ValueKey,
 };
 
 /// Numbers in (−1, 1) that differ from seed to seed.
@@ -79,7 +82,16 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
         batch.name(y, "y");
         let program = batch.compile().await.unwrap();
         let (data, truths) = (vec![1.0_f32, 2.0, 3.0], [true, false, true]);
-        let all: [Vec<Input<'_>>; 3] = [
+        // Names and data as programs come by them: in a `String`, behind references, shared.
+        let (name, part, shared) = (String::from("x"), &data[..], Arc::<[f32]>::from(&data[..]));
+        let (boxed, cow) = (Box::<[f32]>::from(part), Cow::Borrowed(part));
+        let (key, mask_name, mask_data) = (ValueKey::from(x), String::from("mask"), &truths);
+        let all: [Vec<Input<'_>>; 8] = [
+            vec![(&name, part).into(), (ValueKey::from("mask"), &truths).into()],
+            vec![("x", &part).into(), (mask.id(), &mask_data).into()],
+            vec![(x, &shared).into(), ("mask", truths).into()],
+            vec![(key, &boxed).into(), (&mask_name, truths.to_vec()).into()],
+            vec![("x", &cow).into(), (mask, truths).into()],
             vec![(x, &data).into(), (mask, &truths).into()],
             vec![("x", &data).into(), ("mask", &truths).into()],
             vec![("mask", truths.to_vec()).into(), (x, data.clone()).into()],
@@ -88,6 +100,7 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
             let outputs = program.run(inputs).await.unwrap();
             assert_eq!(outputs.read(y).await.unwrap(), [1.0, 20.0, 3.0]);
             assert_eq!(outputs.read::<f32>("y").await.unwrap(), [1.0, 20.0, 3.0]);
+            assert_eq!(outputs.read::<f32>(&String::from("y")).await.unwrap(), [1.0, 20.0, 3.0]);
             let mut out = [0.0; 3];
             outputs.read_into("y", &mut out).await.unwrap();
             assert_eq!(*outputs.read_view(y).unwrap(), out);
@@ -183,7 +196,7 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let twice = of(program.run(twice).await.unwrap_err());
     assert!(matches!(twice, DataError::GivenTwice(_)));
     says(twice, &format!("{the_input} is given data twice in one run; give it once"));
-    let missing = of(program.run(Input::NONE).await.unwrap_err());
+    let missing = of(program.run(()).await.unwrap_err());
     assert_eq!(of(batch.execute().await.unwrap_err()), missing);
     says(missing, &format!("{the_input} has no data; give it to the run, or `write` it"));
 

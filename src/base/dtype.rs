@@ -160,7 +160,8 @@ pub(crate) mod sealed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",
-    note = "`upload_ids` and `Input::ids` take `i64`, such as token ids; 64-bit floats become `f32`"
+    note = "`f64` is converted first, such as by `data.iter().map(|&x| x as f32).collect::<Vec<_>>()`",
+    note = "`upload_ids` and `Input::ids` take `i64`, such as token ids; nested vectors are joined by `concat()`"
 )]
 pub trait Element:
     sealed::Sealed
@@ -243,7 +244,8 @@ pub trait Logical: Element {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",
-    note = "`upload_ids` and `Input::ids` take `i64`, such as token ids; 64-bit floats become `f32`"
+    note = "`f64` is converted first, such as by `data.iter().map(|&x| x as f32).collect::<Vec<_>>()`",
+    note = "`upload_ids` and `Input::ids` take `i64`, such as token ids; nested vectors are joined by `concat()`"
 )]
 pub trait Newtype:
     bytemuck::TransparentWrapper<Self::Inner>

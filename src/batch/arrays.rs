@@ -6,9 +6,10 @@ pub(super) use ndarray::ArrayD;
 use ndarray::{ArrayView, Dimension, IxDyn};
 
 use super::input::InputPair;
-use super::program::{OutputKey, Outputs};
+use super::program::Outputs;
 use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch, Input, Tensor};
+use super::{KeyOf, ValueKey};
 use crate::base::dtype::Element;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
@@ -118,7 +119,7 @@ impl Outputs {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub async fn read_array<T: Element>(&self, key: impl OutputKey<T>) -> Result<ArrayD<T>> {
+    pub async fn read_array<T: Element>(&self, key: impl KeyOf<T>) -> Result<ArrayD<T>> {
         let shape = self.shape::<T>(key)?;
         array(&shape, self.read(key).await?)
     }
@@ -166,20 +167,17 @@ impl Device {
     }
 }
 
-/// Arrays as inputs, by each of the keys: the elements in row-major order, copied at once where they lie otherwise. The
-/// array must have the input's shape.
-macro_rules! inputs {
-    ($($key:ty),*) => {$(
-        impl<'a, T: Element, D: Dimension> InputPair<'a> for ($key, ArrayView<'a, T, D>) {
-            fn input(self) -> Input<'a> {
-                let (key, array) = self;
-                let input = match array.to_slice() {
-                    Some(data) => (key, data).input(),
-                    None => Input::owned::<T>(key.into(), array.len(), elements(&array)),
-                };
-                input.shaped(shape_of(&array))
-            }
-        }
-    )*};
+/// Arrays as inputs: the elements in row-major order, copied at once where they lie otherwise. The array must have the
+/// input's shape.
+impl<'a, K: KeyOf<T> + Into<ValueKey<'a>>, T: Element, D: Dimension> InputPair<'a>
+    for (K, ArrayView<'a, T, D>)
+{
+    fn input(self) -> Input<'a> {
+        let (key, array) = self;
+        let input = match array.to_slice() {
+            Some(data) => (key, data).input(),
+            None => Input::owned::<T>(key.into(), array.len(), elements(&array)),
+        };
+        input.shaped(shape_of(&array))
+    }
 }
-inputs!(BufferId<T>, Tensor<'_, T>, &'a str);

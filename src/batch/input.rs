@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::upload::UploadData;
 use super::upload::wide_ids::{Unfilled, narrowed};
-use super::{BufferId, Tensor};
+use super::{KeyOf, ValueKey};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::DeviceError;
 use crate::exec::cpu::CpuPool;
 use crate::exec::{HostBuffer, Misfit};
-use crate::record::UntypedId;
 
 /// Data for one input of a [`Program`](crate::Program), made of an [`InputPair`]. A vector of 32-bit elements is not
 /// copied. A borrowed slice is copied when the run starts, except by
@@ -28,13 +28,6 @@ pub struct Input<'a> {
     /// The shape that the data must fill, where it comes with one.
     pub(super) shape: Option<Shape>,
     data: Data<'a>,
-}
-
-/// The key of a value of a program.
-#[derive(Clone, Copy, Debug)]
-pub enum ValueKey<'a> {
-    Id(UntypedId),
-    Name(&'a str),
 }
 
 enum Data<'a> {
@@ -69,11 +62,6 @@ impl fmt::Debug for Data<'_> {
 /// The function of a run whose caller waits: it lends the caller's memory to a buffer, or returns `None` if the elements
 /// of that type must be copied.
 pub(super) type Lend<'s> = Option<&'s (dyn Fn(DType, &[u8]) -> Option<Arc<HostBuffer>> + Sync)>;
-
-impl Input<'static> {
-    /// The inputs of a program without inputs.
-    pub const NONE: [Self; 0] = [];
-}
 
 impl<'a> Input<'a> {
     /// 64-bit ids, as tokenizers give them, for an input of `i32` or `u32`, by id, by tensor or by name. They are
@@ -244,30 +232,13 @@ impl<'a> Input<'a> {
     }
 }
 
-impl<T> From<BufferId<T>> for ValueKey<'_> {
-    fn from(id: BufferId<T>) -> Self {
-        Self::Id(id.value())
-    }
-}
-
-impl<T> From<Tensor<'_, T>> for ValueKey<'_> {
-    fn from(tensor: Tensor<'_, T>) -> Self {
-        BufferId::from(tensor).into()
-    }
-}
-
-impl<'a> From<&'a str> for ValueKey<'a> {
-    fn from(name: &'a str) -> Self {
-        Self::Name(name)
-    }
-}
-
-/// A pair of a key (tensor, id or name) and its data in row-major order: a slice, an array or a vector, borrowed, or an
-/// array or a vector by value. With the feature `ndarray` a view of an array is data too.
+/// A pair of a [key](KeyOf) (tensor, id or name) and its [data](UploadData) in row-major order: a slice, an array or a
+/// vector, borrowed, or an array or a vector by value. With the feature `ndarray` a view of an array is data too.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of a program",
     note = "an input is a pair of a tensor, an id or a name with its data, such as `(x, &data)`; one number is `[1.0]`",
-    note = "the elements must have the type of the tensor or id; `Input::ids` takes `i64`, and 64-bit floats become `f32`"
+    note = "the elements have the type of the tensor or id; `f64` is converted first: `data.iter().map(|&x| x as f32)`",
+    note = "`Input::ids` takes `i64`; the data is one list for all axes: nested ones are joined by `concat()`"
 )]
 pub trait InputPair<'a> {
     /// The input.
@@ -281,54 +252,19 @@ impl<'a, P: InputPair<'a>> From<P> for Input<'a> {
     }
 }
 
-/// Inputs by a key that tells the element type.
-macro_rules! typed {
-    ($($key:ty),*) => {$(
-        impl<'a, T: Element, D: AsRef<[T]> + ?Sized> InputPair<'a> for ($key, &'a D) {
-            fn input(self) -> Input<'a> {
-                Input::borrowed(self.0.into(), self.1.as_ref())
+// A pair that does not fit is reported whole, with all that may be wrong with it.
+#[diagnostic::do_not_recommend]
+impl<'a, K: KeyOf<D::Element> + Into<ValueKey<'a>>, D: UploadData<'a>> InputPair<'a> for (K, D) {
+    fn input(self) -> Input<'a> {
+        let key = self.0.into();
+        match self.1.elements() {
+            Cow::Borrowed(data) => Input::borrowed(key, data),
+            Cow::Owned(data) => {
+                Input::owned::<D::Element>(key, data.len(), HostBuffer::try_from_vec(data))
             }
         }
-    )*};
+    }
 }
-typed!(BufferId<T>, Tensor<'_, T>);
-
-/// Inputs by name.
-macro_rules! named {
-    ($(<$(const $n:ident)?> $data:ty),*) => {$(
-        impl<'a, T: Element $(, const $n: usize)?> InputPair<'a> for (&'a str, &'a $data) {
-            fn input(self) -> Input<'a> {
-                Input::borrowed(self.0.into(), self.1)
-            }
-        }
-    )*};
-}
-named!(<> [T], <const N> [T; N], <> Vec<T>);
-
-/// Vectors that become the memory of their inputs.
-macro_rules! vectors {
-    ($($key:ty),*) => {$(
-        impl<'a, T: Element> InputPair<'a> for ($key, Vec<T>) {
-            fn input(self) -> Input<'a> {
-                let (key, data) = self;
-                Input::owned::<T>(key.into(), data.len(), HostBuffer::try_from_vec(data))
-            }
-        }
-    )*};
-}
-vectors!(BufferId<T>, Tensor<'_, T>, &'a str);
-
-/// Arrays by value.
-macro_rules! arrays {
-    ($($key:ty),*) => {$(
-        impl<'a, T: Element, const N: usize> InputPair<'a> for ($key, [T; N]) {
-            fn input(self) -> Input<'a> {
-                (self.0, Vec::from(self.1)).input()
-            }
-        }
-    )*};
-}
-arrays!(BufferId<T>, Tensor<'_, T>, &'a str);
 
 /// All inputs of one run: an array, a vector or an iterator of [pairs](InputPair), or a tuple of up to eight, whose
 /// element types may differ. Longer lists of several element types have [`Input`]s. `()` has no inputs.
@@ -354,7 +290,7 @@ arrays!(BufferId<T>, Tensor<'_, T>, &'a str);
     note = "inputs of one element type are an array or a vector of pairs, such as `[(x, &data)]`",
     note = "inputs of several element types are a tuple of pairs, such as `((x, &data), (ids, &numbers))`",
     note = "the data of a pair has the element type of its tensor or id; one number is `[1.0]`",
-    note = "`Input::ids` takes data of `i64`; 64-bit floats become `f32`",
+    note = "`f64` is converted first: `data.iter().map(|&x| x as f32)`; `Input::ids` takes data of `i64`",
     note = "`()` is for a program without inputs"
 )]
 pub trait Inputs<'a, Kind> {

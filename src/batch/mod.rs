@@ -48,13 +48,13 @@ pub use input::{Input, InputPair, Inputs};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 #[cfg(feature = "safetensors")]
 pub use program::{LoadOptions, SaveOptions};
-pub use program::{OutputKey, Outputs, Program, RowResult, Rows};
+pub use program::{Outputs, Program, RowResult, Rows};
 pub use read::ReadView;
 pub use resident::Resident;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
 pub use upload::UploadData;
-pub use values::{AnyId, BufferId, Operand, OptionalOperand, Tensor, Values};
+pub use values::{AnyId, BufferId, KeyOf, Operand, OptionalOperand, Tensor, ValueKey, Values};
 pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};

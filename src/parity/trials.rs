@@ -323,7 +323,7 @@ async fn batches_recorded_anew_and_programs_follow() {
         // Fewer than would have to be slow on end for another trial, however busy the machine is.
         for _ in 0..6 {
             assert_eq!(executed(&device).await, Some(kept));
-            let outputs = program.run(crate::Input::NONE).await.unwrap();
+            let outputs = program.run(()).await.unwrap();
             assert_eq!(outputs.stats().backend, Some(kept));
             assert!(is_softmax(&outputs.read(y).await.unwrap()));
         }
@@ -391,5 +391,5 @@ async fn a_route_that_fails_is_left_and_nobody_notices() {
     assert_eq!((trial.decided_route(), trial.seen().is_empty()), (Some(Route::Cpu), true));
     device.forget_learned();
     let program = recorded().0.compile().await.unwrap();
-    assert!(program.run(crate::Input::NONE).await.is_ok());
+    assert!(program.run(()).await.is_ok());
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use onetrip::{
-    BufferId, Device, DeviceError, Error, GpuCommandBatch, Input, PlanError, Recovery, Tensor, Wgsl,
+    BufferId, Device, DeviceError, Error, GpuCommandBatch, PlanError, Recovery, Tensor, Wgsl,
 };
 
 /// Counts how often each number below `arrayLength(&counts)` occurs, by atomics.
@@ -353,9 +353,9 @@ async fn explanations_and_profiles_count_what_runs() {
         let x = batch.upload(&[1_u32]);
         batch.wgsl::<u32>(counts(x, 1), 16);
         let program = batch.compile().await.unwrap();
-        let outputs = program.run(Input::NONE).await.unwrap();
+        let outputs = program.run(()).await.unwrap();
         assert_eq!(batch.explain().unwrap().dispatches(), outputs.stats().dispatches);
-        let profile = program.profile(Input::NONE).await.unwrap();
+        let profile = program.profile(()).await.unwrap();
         assert_eq!((profile.kernels[0].flops, profile.kernels[0].bytes), (0, 68));
         assert!(!profile.to_string().contains("FLOP"), "{profile}");
     }

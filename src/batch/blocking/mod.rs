@@ -14,8 +14,8 @@ use crate::base::dtype::{DType, Element};
 #[cfg(feature = "ndarray")]
 use crate::batch::arrays::ArrayD;
 use crate::batch::{
-    BufferId, GpuCommandBatch, Inputs, OutputKey, Outputs, Profile, Program, ReadView, Resident,
-    Rows, Tensor,
+    BufferId, GpuCommandBatch, Inputs, KeyOf, Outputs, Profile, Program, ReadView, Resident, Rows,
+    Tensor,
 };
 #[cfg(feature = "safetensors")]
 use crate::batch::{LoadOptions, SaveOptions, Weights};
@@ -161,12 +161,12 @@ twins!(Rows {
 });
 
 twins!(Outputs {
-    wait read: read_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> Vec<T>;
+    wait read: read_blocking<T: Element>(&self,)(key: impl KeyOf<T>) -> Vec<T>;
     wait read_into: read_into_blocking<T: Element>(&self,)
-        (key: impl OutputKey<T>, out: &mut [T]) -> ();
+        (key: impl KeyOf<T>, out: &mut [T]) -> ();
     #[cfg(feature = "ndarray")]
-    wait read_array: read_array_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> ArrayD<T>;
-    wait into_vec: into_vec_blocking<T: Element>(self,)(key: impl OutputKey<T>) -> Vec<T>;
+    wait read_array: read_array_blocking<T: Element>(&self,)(key: impl KeyOf<T>) -> ArrayD<T>;
+    wait into_vec: into_vec_blocking<T: Element>(self,)(key: impl KeyOf<T>) -> Vec<T>;
 });
 
 twins!(Resident<T: Element> {

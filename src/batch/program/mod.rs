@@ -15,5 +15,5 @@ mod signature;
 pub use self::compiled::Program;
 #[cfg(feature = "safetensors")]
 pub use self::file_options::{LoadOptions, SaveOptions};
-pub use self::outputs::{OutputKey, Outputs};
+pub use self::outputs::Outputs;
 pub use self::rows::{RowResult, Rows};

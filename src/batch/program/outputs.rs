@@ -7,10 +7,9 @@ use super::compiled::Program;
 use super::signature::Unknown;
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
-use crate::batch::input::ValueKey;
+use crate::batch::KeyOf;
 use crate::batch::read::{ReadView, check_length};
 use crate::batch::resident::Resident;
-use crate::batch::{BufferId, Tensor};
 use crate::device::PreparedGraph;
 use crate::error::{ReadError, Result};
 use crate::graph::NodeId;
@@ -28,41 +27,13 @@ pub struct Outputs {
     pub(super) stats: RunStats,
 }
 
-/// The key of a value of a program: the tensor that recording it returned, its id, or the
-/// [name](crate::GpuCommandBatch::name) that it was given.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no key of an output of elements `{T}`",
-    note = "a tensor or an id of `{T}` is, and a `&str` with the name of a value; results are read as their own type"
-)]
-pub trait OutputKey<T>: sealed::Keyed + Copy {}
-
-mod sealed {
-    use crate::batch::input::ValueKey;
-
-    pub trait Keyed {
-        fn key(&self) -> ValueKey<'_>;
-    }
-}
-
-macro_rules! keys {
-    ($(<$($t:ident)?> $key:ty),*) => {$(
-        impl<T: Element> OutputKey<T> for $key {}
-        impl $(<$t: Element>)? sealed::Keyed for $key {
-            fn key(&self) -> ValueKey<'_> {
-                (*self).into()
-            }
-        }
-    )*};
-}
-keys!(<T> BufferId<T>, <T> Tensor<'_, T>, <> &str);
-
 impl Outputs {
     /// A result in a vector of its own, in row-major order. Costs as
     /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
     ///
     /// # Errors
     /// [`ReadError`] if the program does not download the value, or it is of another type.
-    pub async fn read<T: Element>(&self, key: impl OutputKey<T>) -> Result<Vec<T>> {
+    pub async fn read<T: Element>(&self, key: impl KeyOf<T>) -> Result<Vec<T>> {
         Ok(self.found::<T>(key)?.0.into_vec().await)
     }
 
@@ -83,7 +54,7 @@ impl Outputs {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub async fn into_vec<T: Element>(self, key: impl OutputKey<T>) -> Result<Vec<T>> {
+    pub async fn into_vec<T: Element>(self, key: impl KeyOf<T>) -> Result<Vec<T>> {
         let (found, _) = self.found::<T>(key)?;
         let Self { program, results, kept, .. } = self;
         drop((results, kept));
@@ -95,7 +66,7 @@ impl Outputs {
     ///
     /// # Errors
     /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
-    pub async fn read_into<T: Element>(&self, key: impl OutputKey<T>, out: &mut [T]) -> Result<()> {
+    pub async fn read_into<T: Element>(&self, key: impl KeyOf<T>, out: &mut [T]) -> Result<()> {
         let (found, node) = self.found::<T>(key)?;
         let recorded = &*self.program.0.recorded;
         check_length(|| recorded.origin(node), &recorded.graph[node].ty.shape, out)?;
@@ -107,7 +78,7 @@ impl Outputs {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn read_view<T: Element>(&self, key: impl OutputKey<T>) -> Result<ReadView<T>> {
+    pub fn read_view<T: Element>(&self, key: impl KeyOf<T>) -> Result<ReadView<T>> {
         Ok(ReadView::of(self.found::<T>(key)?.0))
     }
 
@@ -130,7 +101,7 @@ impl Outputs {
     ///
     /// # Errors
     /// [`ReadError`] if the program does not keep the value, or it is of another type.
-    pub fn kept<T: Element>(&self, key: impl OutputKey<T>) -> Result<Resident<T>> {
+    pub fn kept<T: Element>(&self, key: impl KeyOf<T>) -> Result<Resident<T>> {
         let node = self.node::<T>(key)?;
         let recorded = &*self.program.0.recorded;
         let Record { device, graph, .. } = recorded;
@@ -145,7 +116,7 @@ impl Outputs {
     ///
     /// # Errors
     /// [`ReadError`] if the program has no such value, or it is of another type.
-    pub fn shape<T: Element>(&self, key: impl OutputKey<T>) -> Result<Shape> {
+    pub fn shape<T: Element>(&self, key: impl KeyOf<T>) -> Result<Shape> {
         Ok(self.program.0.recorded.graph[self.node::<T>(key)?].ty.shape.clone())
     }
 
@@ -155,7 +126,7 @@ impl Outputs {
         &self.stats
     }
 
-    fn found<T: Element>(&self, key: impl OutputKey<T>) -> Result<(HostOrGpuResult, NodeId)> {
+    fn found<T: Element>(&self, key: impl KeyOf<T>) -> Result<(HostOrGpuResult, NodeId)> {
         let node = self.node::<T>(key)?;
         let found = self.results.find(&self.prepared, node);
         let missing = || ReadError::NotDownloaded(self.program.0.recorded.origin(node));
@@ -163,7 +134,7 @@ impl Outputs {
     }
 
     /// The node behind a key, whose elements are of type `T`.
-    fn node<T: Element>(&self, key: impl OutputKey<T>) -> Result<NodeId, ReadError> {
+    fn node<T: Element>(&self, key: impl KeyOf<T>) -> Result<NodeId, ReadError> {
         let program = &*self.program.0;
         let recorded = &*program.recorded;
         let node = program.find(key.key()).map_err(|unknown| match unknown {

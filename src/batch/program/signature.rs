@@ -3,8 +3,9 @@
 use super::compiled::{Inner, Program};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
-use crate::batch::input::ValueKey;
+use crate::batch::ValueKey;
 use crate::batch::resident::Resident;
+use crate::batch::values::key::IdOrName;
 use crate::error::{DataError, Result};
 use crate::graph::NodeId;
 use crate::ops::Op;
@@ -113,12 +114,12 @@ impl Inner {
     }
 
     pub(super) fn find(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
-        let name = match key {
-            ValueKey::Id(value) => {
+        let name = match key.0 {
+            IdOrName::Id(value) => {
                 let unknown = Unknown::Id { id_of: value.brand };
                 return self.recorded.node(value).ok_or(unknown);
             }
-            ValueKey::Name(name) => name,
+            IdOrName::Name(name) => name,
         };
         self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
     }

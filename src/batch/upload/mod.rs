@@ -41,7 +41,7 @@ impl GpuCommandBatch {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
-    pub fn upload<'a, T: Element>(&self, data: impl UploadData<'a, T>) -> Tensor<'_, T> {
+    pub fn upload<'a, T: Element>(&self, data: impl UploadData<'a, Element = T>) -> Tensor<'_, T> {
         let data = data.elements();
         let given = data.len();
         self.upload_filling("upload", given.into(), given, || buffer(data, &self.device))
@@ -52,7 +52,7 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn upload_shaped<'a, T: Element>(
         &self,
-        data: impl UploadData<'a, T>,
+        data: impl UploadData<'a, Element = T>,
         shape: impl Into<Shape>,
     ) -> Tensor<'_, T> {
         let data = data.elements();
@@ -186,7 +186,7 @@ impl GpuCommandBatch {
     pub fn write<'a, T: Element>(
         &self,
         id: impl Into<BufferId<T>>,
-        data: impl UploadData<'a, T>,
+        data: impl UploadData<'a, Element = T>,
     ) -> Result<()> {
         let (value, data) = (id.into().value(), data.elements());
         let mut recorder = self.recorder.lock();

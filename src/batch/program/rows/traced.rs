@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::plans::RowPlans;
 use crate::base::shape::Shape;
-use crate::batch::input::ValueKey;
+use crate::batch::ValueKey;
 use crate::batch::program::compiled::Program;
 use crate::error::{Result, RowsError};
 use crate::graph::{NodeId, RowAxis, RowReduction, RowTrace};
