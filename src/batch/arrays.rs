@@ -169,6 +169,7 @@ impl Device {
 
 /// Arrays as inputs: the elements in row-major order, copied at once where they lie otherwise. The array must have the
 /// input's shape.
+#[diagnostic::do_not_recommend]
 impl<'a, K: KeyOf<T> + Into<ValueKey<'a>>, T: Element, D: Dimension> InputPair<'a>
     for (K, ArrayView<'a, T, D>)
 {

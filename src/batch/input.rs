@@ -236,7 +236,7 @@ impl<'a> Input<'a> {
 /// vector, borrowed, or an array or a vector by value. With the feature `ndarray` a view of an array is data too.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of a program",
-    note = "an input is a pair of a tensor, an id or a name with its data, such as `(x, &data)`; one number is `[1.0]`",
+    note = "an input is a pair of a tensor, an id or a name (`&str`) with its data, such as `(x, &data)`; one number is `[1.0]`",
     note = "the elements have the type of the tensor or id; `f64` is converted first: `data.iter().map(|&x| x as f32)`",
     note = "`Input::ids` takes `i64`; the data is one list for all axes: nested ones are joined by `concat()`"
 )]

@@ -18,6 +18,7 @@ pub struct LoadOptions {
     /// Tensors that are taken in place of those of the program's file, by name. They have the shape and the layout of
     /// the residents that were bound. A program that is to load PyTorch's own file binds
     /// [`Weights::resident`] and transposes in the graph, which costs a run nothing: what
-    /// [`Weights::resident_transposed`] gave is another tensor of the same name.
+    /// [`Weights::resident_transposed`] gave is another tensor of the same name. Another shape is an error, but nothing
+    /// tells a square weight from its transpose.
     pub weights: Option<Weights>,
 }

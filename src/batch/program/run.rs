@@ -86,7 +86,8 @@ impl Program {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
-    /// A program without inputs, or one whose inputs all keep their data, is given `()`.
+    /// A program without inputs, or one whose inputs all keep their data, is given `()`. An empty array `[]` has no
+    /// element type, so that the compiler asks for one.
     ///
     /// The future is `Send` and may be dropped at any time: memory that a device still uses is used again when that
     /// has finished.
