@@ -33,9 +33,11 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`execute`](Self::execute), but inputs need no data yet;
     /// [`RunError::OverBudget`] if no run of the program could ever have room.
-    pub async fn compile(&self) -> Result<Program> {
-        let (recorded, _) = self.snapshot().checked_record_with_data()?;
-        Program::compiled(recorded).await
+    pub fn compile(&self) -> BoxFuture<'_, Result<Program>> {
+        Box::pin(async {
+            let (recorded, _) = self.snapshot().checked_record_with_data()?;
+            Program::compiled(recorded).await
+        })
     }
 }
 
