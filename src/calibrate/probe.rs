@@ -262,8 +262,10 @@ impl Probe<'_> {
             Self::Cpu(job, pool) => {
                 let job = job.clone();
                 let running = Stopwatch::started();
-                let run = match cpu::ActiveRun::begin_inline(&job.program) {
-                    Some(run) => run.run(&job.program, job.data(), pool, &job.timeline)?,
+                let run = match cpu::begin_inline(&job.program) {
+                    Some(active) => {
+                        cpu::run_inline(active, &job.program, job.data(), pool, &job.timeline)?
+                    }
                     None => cpu::run_off_thread(job, pool).await?,
                 };
                 let seconds = running.total().as_secs_f64();

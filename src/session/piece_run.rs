@@ -62,7 +62,7 @@ impl PieceRun<'_> {
         let residents: Option<SmallVec<[_; 4]>> = self.residents.iter().map(Handle::host).collect();
         let residents = residents?;
         let program = self.piece.on_cpu();
-        let active = cpu::ActiveRun::begin_inline(program)?;
+        let active = cpu::begin_inline(program)?;
         let running = Stopwatch::started();
         if let Err(error) = check_room(plan.peak_bytes) {
             return Some(Err(error));
@@ -74,7 +74,7 @@ impl PieceRun<'_> {
             residents: &residents,
             functions: self.functions,
         };
-        let run = computing.of(|| active.run(program, given, pool, timeline));
+        let run = computing.of(|| cpu::run_inline(active, program, given, pool, timeline));
         Some(run.map(|run| self.finish_on_cpu(run, &running, stats)))
     }
 

@@ -13,7 +13,7 @@ mod tape;
 mod tests;
 mod values;
 
-pub(crate) use offload::{ActiveRun, CpuJob, run_off_thread};
+pub(crate) use offload::{CpuJob, begin_inline, run_inline, run_off_thread};
 pub(crate) use pool::CpuPool;
 pub(crate) use program::CpuProgram;
 pub(crate) use run::CpuRun;

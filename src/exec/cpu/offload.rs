@@ -1,7 +1,6 @@
 //! Runs away from the caller's thread, so that no async worker computes for long.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::pool::CpuPool;
 use super::program::CpuProgram;
@@ -11,7 +10,7 @@ use crate::base::trace::Timeline;
 use crate::error::Result;
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
-use crate::exec::threads::{count, off_thread, waits_here};
+use crate::exec::threads::{ActiveRun, count, off_thread, waits_here};
 use crate::ops::CpuFunction;
 
 #[derive(Clone)]
@@ -33,43 +32,25 @@ impl CpuJob {
     }
 }
 
-/// Number of runs of the process that are under way on its cores.
-static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
-
-/// A run that is under way on the cores, and counts until it is dropped.
-pub(crate) struct ActiveRun(());
-
-impl ActiveRun {
-    /// Begins a run. The second value is the number of other runs.
-    fn begin() -> (Self, usize) {
-        (Self(()), UNDER_WAY.fetch_add(1, Ordering::Relaxed))
+/// Begins a run on the thread that awaits it, if `program` is short and few others run, or if this thread only waits.
+pub(crate) fn begin_inline(program: &CpuProgram) -> Option<ActiveRun> {
+    let waits = waits_here();
+    if !waits && !program.is_short() {
+        return None;
     }
-
-    /// Begins a run on the thread that awaits it, if `program` is short and few others run, or if this thread only waits.
-    pub fn begin_inline(program: &CpuProgram) -> Option<Self> {
-        let waits = waits_here();
-        if !waits && !program.is_short() {
-            return None;
-        }
-        let (run, others) = Self::begin();
-        (waits || leave_cores(others)).then_some(run)
-    }
-
-    pub fn run(
-        self,
-        program: &CpuProgram,
-        data: RunData<'_>,
-        pool: &CpuPool,
-        timeline: &Timeline,
-    ) -> Result<CpuRun> {
-        run(program, data, pool, timeline, &|| true)
-    }
+    let (run, others) = ActiveRun::begin();
+    (waits || leave_cores(others)).then_some(run)
 }
 
-impl Drop for ActiveRun {
-    fn drop(&mut self) {
-        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Runs a program on this thread, as the run that was begun.
+pub(crate) fn run_inline(
+    _active: ActiveRun,
+    program: &CpuProgram,
+    data: RunData<'_>,
+    pool: &CpuPool,
+    timeline: &Timeline,
+) -> Result<CpuRun> {
+    run(program, data, pool, timeline, &|| true)
 }
 
 /// Returns whether `others` runs leave cores to the caller's threads. If they do not, inline runs and rayon's threads

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::Duration;
 
-use super::pool::spawn;
 use super::thread_flag::while_set;
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 
@@ -48,7 +47,7 @@ pub(super) fn is_spare() -> bool {
 /// Hands `work` over to one of rayon's threads, or to the spare thread if they begin nothing.
 pub(super) fn hand_over(work: BoxedWork) {
     OF_PROCESS.push(work);
-    spawn(|| _ = OF_PROCESS.begin_next());
+    rayon::spawn(|| _ = OF_PROCESS.begin_next());
 }
 
 impl HandedOver {

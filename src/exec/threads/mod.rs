@@ -1,6 +1,7 @@
 //! Work for other threads: a whole task on one thread, or parts shared among rayon's threads.
 
 mod handed;
+mod helpers;
 mod pool;
 mod team;
 mod thread_flag;
@@ -14,6 +15,7 @@ use tokio::sync::oneshot::{self, Receiver};
 
 #[cfg(feature = "gpu")]
 pub(crate) use self::handed::BoxedWork;
+pub(crate) use self::helpers::ActiveRun;
 pub(crate) use self::pool::count;
 #[cfg(any(feature = "blocking", all(test, feature = "gpu")))]
 pub(crate) use self::thread_flag::waiting;

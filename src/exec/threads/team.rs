@@ -7,9 +7,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU32;
 
-use super::pool::{LOOKS, count, spawn};
+use super::pool::{comes_soon, count, spawn};
 use crate::base::sync::thread::{self, Thread};
-use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering, hint};
+use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering};
 
 /// Bit of [`Team::state`] that is set once no helper may come any more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
@@ -107,14 +107,9 @@ impl Team {
     /// Closes the team to further helpers, and waits for those that came.
     fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
-        let mut looks = 0;
-        while self.state.load(Ordering::Acquire) != CLOSED {
-            if looks < LOOKS {
-                looks += 1;
-                hint::spin_loop();
-            } else {
-                thread::park();
-            }
+        let have_left = || self.state.load(Ordering::Acquire) == CLOSED;
+        while !comes_soon(have_left) {
+            thread::park();
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::PoisonError;
 
-pub use loom::hint;
 pub use loom::sync::atomic::{AtomicUsize, Ordering};
 pub use loom::sync::{Arc, MutexGuard};
 

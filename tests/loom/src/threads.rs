@@ -14,11 +14,13 @@ pub fn together(helpers: usize, work: &(impl Fn() + Sync)) {
 
 /// In place of the crate's `src/exec/threads/pool.rs`.
 mod pool {
-    /// Once: a thread that looks again and again does nothing that others could see.
-    pub const LOOKS: usize = 1;
-
     pub fn count() -> usize {
         loom::MAX_THREADS
+    }
+
+    /// A thread that looks again and again does nothing that others could see.
+    pub fn comes_soon(happened: impl Fn() -> bool) -> bool {
+        happened()
     }
 
     pub fn spawn(work: impl FnOnce() + 'static) {

@@ -57,7 +57,7 @@ impl BlockCost {
         let [m, n, k] = [m, n, k].map(|size| size as f64);
         let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0);
         // The bound is twice that of other work, since blocks are slower than the whole.
-        alone * count as f64 >= 2.0 * ALONE as f64
+        alone * count as f64 >= 1.5 * ALONE as f64
     }
 
     /// Nanoseconds that a block of `[m, n, k]` takes, of products of `all` columns.

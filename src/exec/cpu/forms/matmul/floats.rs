@@ -37,8 +37,7 @@ impl<'a> Floats<'a> {
         }
         let size @ [m, n, k] = [m, product.n, product.k];
         assert!(x.lies_in_memory(count, [m, k]) && w.lies_in_memory(count, [k, n]));
-        // One or two rows are bound by memory, which threads read fastest where the operand lies.
-        let by_panels = count == 1 && m > 2 && w.is_worth_panels([k, n]);
+        let by_panels = count == 1 && w.is_worth_panels([k, n]);
         let by_dots = !by_panels && m <= FEW && w.has_columns();
         // More rows are multiplied with panels anyway.
         let panels = (by_panels || (count == 1 && !by_dots && m > FEW))

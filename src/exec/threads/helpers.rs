@@ -1,0 +1,235 @@
+//! Threads that help the runs on the cores. A thread that is done waits awake for some tens of microseconds, since to wake
+//! one takes as long as many a step. Threads help only while other cores than those of the runs' own threads are free.
+
+use std::collections::VecDeque;
+use std::sync::LazyLock;
+use std::thread;
+
+use super::handed::BoxedWork;
+use super::pool::{comes_soon, count};
+use crate::base::process::is_forked_child;
+use crate::base::sync::{AtomicUsize, Condvar, Mutex, Ordering};
+
+static OF_PROCESS: LazyLock<Helpers> = LazyLock::new(|| Helpers::new(count, whole_cores() - 1));
+
+struct Helpers {
+    /// Returns the number of threads that runs are shared out over. There is a helper less.
+    threads: fn() -> usize,
+    queue: Mutex<HelperQueue>,
+    /// Notified when there is work for a thread that sleeps.
+    changed: Condvar,
+    /// Pieces of work in the queue. Idle threads look here.
+    waiting: AtomicUsize,
+    /// Runs under way on the cores, each of which has a thread of its own.
+    runs: AtomicUsize,
+    /// Most threads that are idle and awake.
+    most_awake: usize,
+}
+
+#[derive(Default)]
+struct HelperQueue {
+    work: VecDeque<BoxedWork>,
+    /// Numbers of helpers: all; those that are idle and awake; those that sleep.
+    started: usize,
+    awake: usize,
+    asleep: usize,
+}
+
+/// A run that is under way on the cores, and counts until it is dropped.
+pub(crate) struct ActiveRun(());
+
+impl ActiveRun {
+    /// Begins a run. The second value is the number of other runs.
+    pub fn begin() -> (Self, usize) {
+        (Self(()), OF_PROCESS.runs.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Drop for ActiveRun {
+    fn drop(&mut self) {
+        OF_PROCESS.end_run();
+    }
+}
+
+/// Leaves `work`, which never panics, to the first helper that is free.
+pub(super) fn spawn(work: impl FnOnce() + Send + 'static) {
+    OF_PROCESS.push(Box::new(work));
+}
+
+/// The cores of this machine, each counted once if it runs several threads. Where the system does not tell, it does.
+fn whole_cores() -> usize {
+    let several = std::fs::read_to_string("/sys/devices/system/cpu/smt/active");
+    let threads = if several.is_ok_and(|active| active.trim() == "0") { 1 } else { 2 };
+    thread::available_parallelism().map_or(1, std::num::NonZero::get).div_ceil(threads)
+}
+
+impl Helpers {
+    fn new(threads: fn() -> usize, most_awake: usize) -> Self {
+        Self {
+            threads,
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            runs: AtomicUsize::new(0),
+            most_awake,
+        }
+    }
+
+    fn push(&'static self, work: BoxedWork) {
+        if is_forked_child() {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        queue.work.push_back(work);
+        self.waiting.store(queue.work.len(), Ordering::Relaxed);
+        if queue.awake >= queue.work.len() {
+            return;
+        }
+        if queue.asleep > 0 {
+            drop(queue);
+            return self.changed.notify_one();
+        }
+        if queue.started + 1 < (self.threads)() {
+            let thread = thread::Builder::new().name("onetrip-helper".into());
+            // Without a thread, the owner of the work does it all.
+            queue.started += usize::from(thread.spawn(|| self.help()).is_ok());
+        }
+    }
+
+    fn end_run(&self) {
+        self.runs.fetch_sub(1, Ordering::Relaxed);
+        if self.waiting.load(Ordering::Relaxed) > 0 && !is_forked_child() {
+            // A helper that saw this run sleeps now, or sees that it ended.
+            drop(self.queue.lock());
+            self.changed.notify_one();
+        }
+    }
+
+    /// Does what comes, for ever.
+    fn help(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            let busy = queue.started - queue.asleep - queue.awake - 1;
+            let is_free = busy + self.runs.load(Ordering::Relaxed).max(1) < (self.threads)();
+            if let Some(work) = is_free.then(|| queue.work.pop_front()).flatten() {
+                self.waiting.store(queue.work.len(), Ordering::Relaxed);
+                drop(queue);
+                work();
+                queue = self.queue.lock();
+                continue;
+            }
+            if is_free && queue.awake < self.most_awake && self.is_single() {
+                queue.awake += 1;
+                drop(queue);
+                let has_work = self.look();
+                queue = self.queue.lock();
+                queue.awake -= 1;
+                if has_work {
+                    continue;
+                }
+            }
+            // Work that came meanwhile counted on this thread.
+            if queue.work.is_empty() || !is_free {
+                queue.asleep += 1;
+                queue = self.changed.wait(queue);
+                queue.asleep -= 1;
+            }
+        }
+    }
+
+    /// Returns whether work came before long, while there was at most one run.
+    fn look(&self) -> bool {
+        let has_work = || self.waiting.load(Ordering::Relaxed) > 0;
+        comes_soon(|| has_work() || !self.is_single()) && has_work()
+    }
+
+    /// Returns whether there is at most one run. Several have work for all threads.
+    fn is_single(&self) -> bool {
+        self.runs.load(Ordering::Relaxed) <= 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn helpers(threads: fn() -> usize) -> &'static Helpers {
+        Box::leak(Box::new(Helpers::new(threads, 1)))
+    }
+
+    fn started(helpers: &Helpers) -> [usize; 2] {
+        let queue = helpers.queue.lock();
+        [queue.started, queue.work.len()]
+    }
+
+    #[test]
+    fn helpers_that_are_awake_or_asleep_do_all_work() {
+        for threads in [|| 2, || 4] {
+            let helpers = helpers(threads);
+            for round in 0..20 {
+                let (sender, done) = mpsc::channel();
+                for piece in 0..8 {
+                    let sender = sender.clone();
+                    helpers.push(Box::new(move || sender.send(piece).expect("the test waits")));
+                }
+                drop(sender);
+                let mut done: Vec<_> = done.iter().collect();
+                done.sort_unstable();
+                assert_eq!(done, [0, 1, 2, 3, 4, 5, 6, 7], "round {round}");
+                // Every other round finds all helpers asleep.
+                let all_sleep = || {
+                    let queue = helpers.queue.lock();
+                    queue.asleep == queue.started
+                };
+                while round % 2 == 0 && !all_sleep() {
+                    thread::yield_now();
+                }
+            }
+            assert!(started(helpers)[0] < threads());
+        }
+    }
+
+    #[test]
+    fn work_from_many_threads_at_once_is_done_once() {
+        let helpers = helpers(|| 4);
+        let (sender, done) = mpsc::channel();
+        thread::scope(|scope| {
+            for giver in 0..4 {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    for piece in 0..50 {
+                        let sender = sender.clone();
+                        let work = move || sender.send(50 * giver + piece).expect("the test waits");
+                        helpers.push(Box::new(work));
+                    }
+                });
+            }
+        });
+        drop(sender);
+        let mut done: Vec<_> = done.iter().collect();
+        done.sort_unstable();
+        assert_eq!(done, (0..200).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn helpers_leave_the_cores_to_as_many_runs_and_come_when_one_ends() {
+        let helpers = helpers(|| 3);
+        helpers.runs.store(3, Ordering::Relaxed);
+        let (sender, done) = mpsc::channel();
+        helpers.push(Box::new(move || sender.send(()).expect("the test waits")));
+        assert!(done.recv_timeout(Duration::from_millis(5)).is_err());
+        assert_eq!(started(helpers), [1, 1]);
+        helpers.end_run();
+        done.recv().expect("a helper came");
+    }
+
+    #[test]
+    fn one_thread_needs_no_helper() {
+        let helpers = helpers(|| 1);
+        helpers.push(Box::new(|| ()));
+        assert_eq!(started(helpers), [0, 1]);
+    }
+}
