@@ -6,14 +6,14 @@ use crate::{Rng, common, near, run};
 
 /// A convolution's sizes: `[batch, channels, height, width]`, filters, and their height and width.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
-    x: [usize; 4],
-    filters: usize,
-    window: [usize; 2],
+pub struct Sizes {
+    pub x: [usize; 4],
+    pub filters: usize,
+    pub window: [usize; 2],
 }
 
 impl Sizes {
-    fn w(&self, conv: &Conv2d) -> [usize; 4] {
+    pub fn w(&self, conv: &Conv2d) -> [usize; 4] {
         [self.filters, self.x[1] / conv.groups, self.window[0], self.window[1]]
     }
 
@@ -26,7 +26,13 @@ impl Sizes {
 }
 
 /// The sums, and the sums of sizes, which errors are relative to.
-fn convolved(conv: &Conv2d, sizes: &Sizes, x: &[f32], w: &[f32], bias: &[f32]) -> Vec<(f64, f64)> {
+pub fn convolved(
+    conv: &Conv2d,
+    sizes: &Sizes,
+    x: &[f32],
+    w: &[f32],
+    bias: &[f32],
+) -> Vec<(f64, f64)> {
     let [batch, channels, height, width] = sizes.x;
     let [filters, seen, rows, columns] = sizes.w(conv);
     let inside = |at: usize, i: usize, axis: usize| {

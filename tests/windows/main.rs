@@ -7,6 +7,7 @@ mod convolution;
 mod expanded;
 mod pooling;
 mod sliding;
+mod tiles;
 mod transposed;
 
 use onetrip::{Device, GpuCommandBatch, Tensor};

@@ -64,7 +64,7 @@ pub(crate) struct BlockLayout {
     pub pitch: usize,
     /// Elements of a phase, and of a channel.
     phase: usize,
-    channel: usize,
+    pub channel: usize,
     /// Elements of a block.
     pub len: usize,
 }
@@ -113,6 +113,15 @@ impl<'w, 'a> Images<'w, 'a> {
         }
         let rows = rows.map(|(axis, &tap)| (axis.dim, tap)).collect();
         Some(Self { windows, channels, axes, rows })
+    }
+
+    /// Returns whether windows have 3×3 elements, all neighbours, and move by one element. Channels come first.
+    pub fn are_dense_3x3(&self) -> bool {
+        let dense = Window { size: 3, step: 1, dilation: 1 };
+        let taps = [(3, Some(0)), (3, Some(1))];
+        self.axes.iter().all(|axis| axis.window == dense)
+            && self.rows.ends_with(&taps)
+            && self.rows.iter().filter(|(_, tap)| tap.is_some()).count() == 2
     }
 
     /// Rows of windows, and windows of a row.

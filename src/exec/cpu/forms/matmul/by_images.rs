@@ -1,6 +1,7 @@
 //! Products of filters with windows of images: blocks of images are laid out once for all elements of a window.
 
 use std::ops::Range;
+use std::slice::from_raw_parts_mut;
 
 use super::by_kernel::{Copies, Sums, rows_of, steps};
 use super::floats::Floats;
@@ -23,21 +24,21 @@ const HIGH: usize = 96;
 const FEWEST: usize = 32;
 
 /// Windows of some rows of an image, and some filters.
-struct ImageBlock {
-    index: usize,
-    first: usize,
-    rows: usize,
-    filters: Range<usize>,
+pub(super) struct ImageBlock {
+    pub index: usize,
+    pub first: usize,
+    pub rows: usize,
+    pub filters: Range<usize>,
 }
 
 /// The work that all threads share.
-struct Convolution<'c, 'a> {
-    floats: &'c Floats<'a>,
-    images: &'c Images<'c, 'a>,
-    layout: BlockLayout,
+pub(super) struct Convolution<'c, 'a> {
+    pub floats: &'c Floats<'a>,
+    pub images: &'c Images<'c, 'a>,
+    pub layout: BlockLayout,
     /// The place of each element of a window in a block.
     offsets: Vec<usize>,
-    results: &'c ProductOutputs<'c>,
+    pub results: &'c ProductOutputs<'c>,
 }
 
 /// Computes all results over `images`, on several threads if that pays. Returns `false`, and computes nothing, if blocks
@@ -52,20 +53,8 @@ pub(super) fn multiply(
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let threads = if shared { threads::count() } else { 1 };
     let Some((rows, filters)) = block_size(images, m, floats.count, threads) else { return false };
-    let layout = images.layout(rows);
-    let offsets = images.offsets(&layout);
-    let work = Convolution { floats, images, layout, offsets, results };
-    let [height, _] = images.counts();
-    let pieces =
-        |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
-    let blocks = (0..floats.count).flat_map(|index| {
-        pieces(height, rows).flat_map(move |rows| {
-            let block =
-                move |filters| ImageBlock { index, first: rows.start, rows: rows.len(), filters };
-            pieces(m, filters).map(block)
-        })
-    });
-    let blocks: Vec<ImageBlock> = blocks.collect();
+    let work = Convolution::new(floats, images, images.layout(rows), results);
+    let blocks = work.blocks(rows, filters);
     let new = || ImageWorker::new(&work);
     if threads > 1 {
         for_each(blocks, new, |worker, block| worker.run(&block));
@@ -110,50 +99,63 @@ fn block_size(
     Some((rows, filters))
 }
 
-/// A thread's copies and machine.
-struct ImageWorker<'w, 'c, 'a> {
-    work: &'w Convolution<'c, 'a>,
-    machine: Machine<'c>,
-    block: Vec<f32>,
-    sums: Vec<f32>,
-    copies: Copies,
-    /// The image and the first row of the block that is laid out.
-    laid: Option<[usize; 2]>,
-}
-
-impl<'w, 'c, 'a> ImageWorker<'w, 'c, 'a> {
-    fn new(work: &'w Convolution<'c, 'a>) -> Self {
-        Self {
-            work,
-            machine: work.results.machine(),
-            block: vec![0.0; work.layout.len],
-            sums: Vec::new(),
-            copies: Copies::default(),
-            laid: None,
-        }
+impl<'c, 'a> Convolution<'c, 'a> {
+    pub fn new(
+        floats: &'c Floats<'a>,
+        images: &'c Images<'c, 'a>,
+        layout: BlockLayout,
+        results: &'c ProductOutputs<'c>,
+    ) -> Self {
+        let offsets = images.offsets(&layout);
+        Self { floats, images, layout, offsets, results }
     }
 
-    fn run(&mut self, &ImageBlock { index, first, rows, ref filters }: &ImageBlock) {
-        let Convolution { floats, images, layout, offsets, results } = self.work;
-        let [m, n, k] = floats.size;
+    /// All blocks of at most so many rows of windows and filters.
+    pub fn blocks(&self, rows: usize, filters: usize) -> Vec<ImageBlock> {
+        let ([height, _], [m, ..]) = (self.images.counts(), self.floats.size);
+        let pieces =
+            |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
+        let blocks = (0..self.floats.count).flat_map(|index| {
+            pieces(height, rows).flat_map(move |rows| {
+                let (first, rows) = (rows.start, rows.len());
+                pieces(m, filters).map(move |filters| ImageBlock { index, first, rows, filters })
+            })
+        });
+        blocks.collect()
+    }
+
+    /// The place of the first result of a block and of `filter` among all.
+    pub fn start(&self, block: &ImageBlock, filter: usize) -> usize {
+        let ([m, n, _], [_, width]) = (self.floats.size, self.images.counts());
+        (block.index * m + filter) * n + block.first * width
+    }
+
+    /// Computes the sums of `block`, whose images are `laid` out.
+    ///
+    /// # Safety
+    /// The results of the block belong to this call alone.
+    pub unsafe fn add_up(
+        &self,
+        block: &ImageBlock,
+        laid: &[f32],
+        (own, copies): (&mut Vec<f32>, &mut Copies),
+    ) {
+        let Self { floats, images, layout, offsets, results } = self;
+        let [_, n, k] = floats.size;
         let [_, width] = images.counts();
-        if self.laid != Some([index, first]) {
-            images.lay_out(index, layout, (first, rows), &mut self.block);
-            self.laid = Some([index, first]);
-        }
+        let ImageBlock { index, rows, ref filters, .. } = *block;
         let places = layout.places(rows, width);
-        let start = |filter: usize| (index * m + filter) * n + first * width;
         let direct = layout.pitch == width;
         let sums = if direct {
-            Sums { start: results.sum(start(filters.start)), stride: n }
+            Sums { start: results.sum(self.start(block, filters.start)), stride: n }
         } else {
-            self.sums.resize(filters.len() * places, 0.0);
-            Sums { start: self.sums.as_mut_ptr(), stride: places }
+            own.resize(filters.len() * places, 0.0);
+            Sums { start: own.as_mut_ptr(), stride: places }
         };
         let kernel = Kernel::native();
         for depth in steps(k, k.div_ceil(k.div_ceil(DEEP))) {
-            let x = rows_of(&floats.x, index, [filters, &depth], &mut self.copies.x);
-            let w = Panels::Scattered(&self.block, &offsets[depth.clone()]);
+            let x = rows_of(&floats.x, index, [filters, &depth], &mut copies.x);
+            let w = Panels::Scattered(laid, &offsets[depth.clone()]);
             for row in (0..filters.len()).step_by(HIGH) {
                 let size = [HIGH.min(filters.len() - row), places, depth.len()];
                 let x = Rows { data: &x.data[row * x.stride..], ..x };
@@ -166,17 +168,82 @@ impl<'w, 'c, 'a> ImageWorker<'w, 'c, 'a> {
                 }
             }
         }
-        for filter in filters.clone() {
-            if !direct {
-                let own = &self.sums[(filter - filters.start) * places..][..places];
-                // SAFETY: the results have all rows of the filter, and they belong to this block alone.
-                let to = unsafe {
-                    std::slice::from_raw_parts_mut(results.sum(start(filter)), rows * width)
-                };
-                copy_rows(own, layout.pitch, width, to);
-            }
-            // SAFETY: blocks are disjoint, nobody else has the results, and this thread has just written these sums.
-            unsafe { results.finish(&mut self.machine, start(filter), rows * width) };
+        if direct {
+            return;
+        }
+        for (filter, own) in filters.clone().zip(own.chunks_exact(places)) {
+            // SAFETY: the results have all rows of the filter, and they belong to this block alone.
+            let to =
+                unsafe { from_raw_parts_mut(results.sum(self.start(block, filter)), rows * width) };
+            copy_rows(own, layout.pitch, width, to);
+        }
+    }
+
+    /// Computes the results of the sums of `block`.
+    ///
+    /// # Safety
+    /// The sums were computed, and they and the results belong to this call alone.
+    pub unsafe fn finish(&self, block: &ImageBlock, machine: &mut Machine<'_>) {
+        let [_, width] = self.images.counts();
+        for filter in block.filters.clone() {
+            let start = self.start(block, filter);
+            // SAFETY: as the caller promises.
+            unsafe { self.results.finish(machine, start, block.rows * width) };
+        }
+    }
+}
+
+/// A thread's copies and machine.
+struct ImageWorker<'w, 'c, 'a> {
+    work: &'w Convolution<'c, 'a>,
+    machine: Machine<'c>,
+    laid: LaidBlock,
+    sums: Vec<f32>,
+    copies: Copies,
+}
+
+/// The images of a block as they were laid out last.
+pub(super) struct LaidBlock {
+    pub elements: Vec<f32>,
+    /// The image and the first row.
+    of: Option<[usize; 2]>,
+}
+
+impl LaidBlock {
+    pub fn new(work: &Convolution<'_, '_>) -> Self {
+        Self { elements: vec![0.0; work.layout.len], of: None }
+    }
+
+    /// Lays out the images of `block`, unless they are. Returns whether they were not.
+    pub fn lay_out(&mut self, work: &Convolution<'_, '_>, block: &ImageBlock) -> bool {
+        let &ImageBlock { index, first, rows, .. } = block;
+        let is_new = self.of != Some([index, first]);
+        if is_new {
+            work.images.lay_out(index, &work.layout, (first, rows), &mut self.elements);
+            self.of = Some([index, first]);
+        }
+        is_new
+    }
+}
+
+impl<'w, 'c, 'a> ImageWorker<'w, 'c, 'a> {
+    fn new(work: &'w Convolution<'c, 'a>) -> Self {
+        Self {
+            work,
+            machine: work.results.machine(),
+            laid: LaidBlock::new(work),
+            sums: Vec::new(),
+            copies: Copies::default(),
+        }
+    }
+
+    fn run(&mut self, block: &ImageBlock) {
+        self.laid.lay_out(self.work, block);
+        let own = (&mut self.sums, &mut self.copies);
+        // SAFETY: blocks are disjoint, nobody else has the results, and the sums are computed first.
+        unsafe {
+            self.work.add_up(block, &self.laid.elements, own);
+            self.work.finish(block, &mut self.machine);
         }
     }
 }

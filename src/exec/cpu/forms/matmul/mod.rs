@@ -14,6 +14,7 @@ mod operand;
 mod outputs;
 pub(in crate::exec::cpu) mod single_call;
 mod vector;
+mod winograd;
 
 use gemm::Parallelism;
 
@@ -65,10 +66,13 @@ pub(crate) fn run(
     let count: usize = product.batch.iter().product();
     let by_blocks = product.spread.is_some() || (one as u64) < LARGE || count >= threads::count();
     let floats = Floats::new(product, Matrices::of(job, product, by_blocks)?);
-    if let Some(images) = floats.w.windows().and_then(Images::of)
-        && by_images::multiply(&floats, &images, !blocks::is_one_block(&floats), &mut results)
-    {
-        return Ok(());
+    if let Some(images) = floats.w.windows().and_then(Images::of) {
+        let shared = !blocks::is_one_block(&floats);
+        if winograd::multiply(&floats, &images, shared, &mut results)
+            || by_images::multiply(&floats, &images, shared, &mut results)
+        {
+            return Ok(());
+        }
     }
     // `gemm` takes twice as long for a right operand that lies by columns as for one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {

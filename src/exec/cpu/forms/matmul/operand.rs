@@ -287,15 +287,28 @@ impl<'a> Matrices<'a> {
 
     /// The panels of the only matrix, of `k` by `n` words, if the same data were read before. They are kept beside the data.
     pub(super) fn kept_panels(&self, [k, n]: [usize; 2]) -> Option<&'a [f32]> {
-        let arranged = self.arranged.filter(|_| !self.is_only_copied() && k * n >= SMALLEST)?;
+        if self.is_only_copied() || k * n < SMALLEST {
+            return None;
+        }
         let columns = Kernel::native().columns;
-        let [row, column] = self.strides().map(|stride| stride as i64);
-        let key = [self.start(0), row, column, k as i64, n as i64, columns as i64];
-        arranged.get(key, n.next_multiple_of(columns) * k, || {
+        let order = [columns, k, n].map(|size| size as i64);
+        self.kept(order, n.next_multiple_of(columns) * k, || {
             let (mut panels, mut copy) = (Vec::new(), Vec::new());
             self.pack(0, [&(0..k), &(0..n)], columns, (&mut panels, &mut copy));
             panels
         })
+    }
+
+    /// A copy of the only matrix in an order of its own, which `make` makes of `len` elements, if the same data were read
+    /// before. It is kept beside the data.
+    pub(super) fn kept(
+        &self,
+        [order, k, n]: [i64; 3],
+        len: usize,
+        make: impl FnOnce() -> Vec<f32>,
+    ) -> Option<&'a [f32]> {
+        let [row, column] = self.strides().map(|stride| stride as i64);
+        self.arranged?.get([self.start(0), row, column, k, n, order], len, make)
     }
 
     /// Copies the elements at `rows` and `columns` of matrix `index` to panels of so many columns, of which the last may
