@@ -6,6 +6,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::base::dtype::{DType, Scalar};
 use crate::base::place::Place;
 use crate::base::shape::{Move, Range, Shape};
+use crate::cost::Backend;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Elementwise, Normalization, Op, Precision, Reduction, Type, infer};
 
@@ -31,7 +32,9 @@ pub(super) enum ProbePiece {
     },
     /// An upload, of which one element is kept. A graph has one at most.
     Upload,
-    /// The download of elements that are made on the device.
+    /// Equal elements that are made on the device.
+    Broadcast,
+    /// The download of such elements.
     Download,
 }
 
@@ -113,7 +116,7 @@ impl ProbeRecorder {
                 let y = self.apply(Op::Move { name: "slice", to: first }, &[x])?;
                 self.unary(Elementwise::Relu, y, None)?
             }
-            ProbePiece::Download => {
+            ProbePiece::Broadcast | ProbePiece::Download => {
                 let (x, to) = (self.resident(1), Move::Broadcast(elements.into()));
                 let y = self.apply(Op::Move { name: "broadcast_to", to }, &[x])?;
                 self.unary(Elementwise::Relu, y, None)?
@@ -136,7 +139,15 @@ pub(super) fn pieces(piece: ProbePiece, elements: usize, times: usize) -> Option
     Some(recorder.graph)
 }
 
-pub(super) fn chain(times: usize) -> Option<Graph> {
+/// `kernels` that do next to nothing. On a GPU each waits for the one before, as those of a user mostly do.
+pub(super) fn empty(side: Backend, kernels: usize) -> Option<Graph> {
+    match side {
+        Backend::Cpu => pieces(ProbePiece::Copy, 4, kernels),
+        Backend::Gpu => chain(kernels),
+    }
+}
+
+fn chain(times: usize) -> Option<Graph> {
     let mut recorder = ProbeRecorder::default();
     let mut x = recorder.resident([4, 4]);
     for _ in 0..times {

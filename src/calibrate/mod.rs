@@ -4,8 +4,12 @@
 //! sizes. A figure for which there was no time keeps its typical value.
 
 mod graphs;
+#[cfg(test)]
+mod model;
+mod pairs;
 mod probe;
 mod probe_groups;
+mod readings;
 mod sides;
 mod subject;
 mod tiles;
@@ -83,7 +87,7 @@ async fn measure_gpu(
 ) -> Result<()> {
     let software = gpu.info().software;
     let compiling = Stopwatch::started();
-    let tiles = tiles::Gauge::new(bench, profile, software);
+    let tiles = tiles::Gauge::new(bench, software);
     let products = tiles.plans().chain(bench.plans(sides::product_graphs()));
     let mut products = Compilation(Some(Box::pin(gpu.begin_compiling(bench.dispatches(products)))));
     let side = async {
@@ -99,7 +103,7 @@ async fn measure_gpu(
     products.end().await?;
     profile.gpu = side?;
     if !software {
-        let tiles = tiles::Gauge::new(bench, profile, software);
+        let tiles = tiles::Gauge::new(bench, software);
         let until = groups.next(Backend::Gpu, "tiles", TILES);
         (profile.cores, profile.tiles) = tiles.measure(profile, until).await?;
     }

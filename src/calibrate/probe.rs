@@ -1,7 +1,11 @@
-//! Running one probe on one side, and the time that it takes.
+//! Running one probe on one side in turns with a shorter run, and the times that they take.
 
 use std::sync::Arc;
 
+use super::graphs;
+#[cfg(test)]
+use super::model::ModelDevice;
+use super::pairs::{Difference, RunPairs};
 use super::probe_groups::Deadline;
 use super::subject::{Pace, Subject};
 use crate::base::clock::Stopwatch;
@@ -10,6 +14,8 @@ use crate::base::sync::Mutex;
 use crate::base::trace::Timeline;
 use crate::codegen::{Dispatch, lower};
 use crate::cost::Backend;
+#[cfg(test)]
+use crate::cost::Prediction;
 use crate::error::{Result, RunError};
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
@@ -19,18 +25,11 @@ use crate::exec::{memory, threads};
 use crate::graph::Graph;
 use crate::plan::{Home, Plan, Target, plan};
 
-/// Runs of a probe whose median is taken.
-pub(super) const REPEATS: usize = 5;
 /// Seconds for which a short probe is repeated. A card that was idle gets faster for a few runs (an H200 for half a
 /// millisecond).
 const SETTLING: f64 = 0.0006;
 /// The same on the cores, which settle sooner.
 const SETTLING_CPU: f64 = 0.0003;
-const MOST_REPEATS: usize = 16;
-/// Number of runs after which runs count even if others ran beside them.
-const PATIENCE: usize = 10;
-/// A probe that has run for this many seconds is not repeated.
-const ENOUGH: f64 = 0.003;
 
 /// One side, ready to run probes.
 pub(super) struct Bench<'a> {
@@ -38,6 +37,15 @@ pub(super) struct Bench<'a> {
     runner: Runner<'a>,
     pace: &'a dyn Pace,
     data: &'a ProbeData,
+    /// Runs of kernels that do next to nothing, by the number of kernels.
+    empty: Mutex<Vec<(usize, Probe<'a>)>>,
+}
+
+/// The shorter run beside a probe.
+pub(super) enum Beside {
+    /// As many kernels as the probe has, which do next to nothing.
+    Empty,
+    Graph(Option<Graph>),
 }
 
 /// The data that probes read, by length. Fresh memory takes longer to fill than most probes take.
@@ -46,12 +54,14 @@ pub(super) type ProbeData = Mutex<Vec<Arc<HostBuffer>>>;
 enum Runner<'a> {
     Cpu(&'a Arc<CpuPool>),
     Gpu(&'a Gpu),
+    #[cfg(test)]
+    Model(&'a ModelDevice),
 }
 
-/// The time of a run of several equal pieces.
+/// The time of a run of several equal pieces, beside that of a shorter run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ProbeTiming {
-    pub seconds: f64,
+    pub difference: Difference,
     /// Flops of one piece.
     pub flops: f64,
     /// Bytes that one piece reads and writes.
@@ -60,46 +70,9 @@ pub(super) struct ProbeTiming {
     pub moved: f64,
 }
 
-#[derive(Default)]
-struct ProbeRuns {
-    count: usize,
-    /// Seconds of all runs.
-    spent: f64,
-    /// Seconds of each run that counts.
-    samples: Vec<f64>,
-}
-
-impl ProbeRuns {
-    /// Returns whether there should be more runs, on a side that takes `settling` seconds to settle.
-    fn are_too_few(&self, settling: f64) -> bool {
-        let samples = match self.samples.len() {
-            0 => true,
-            1..REPEATS => self.spent < ENOUGH,
-            MOST_REPEATS.. => false,
-            _ => self.spent < settling,
-        };
-        samples && self.count < 2 * MOST_REPEATS
-    }
-
-    /// Adds a run. Nobody else ran beside it if it was `alone`.
-    fn add(&mut self, seconds: f64, alone: bool) {
-        self.count += 1;
-        self.spent += seconds;
-        if alone || self.count > PATIENCE {
-            self.samples.push(seconds);
-        }
-    }
-
-    /// The median; the lower one of two in the middle, since disturbances only make a run longer.
-    fn median(mut self) -> Option<f64> {
-        self.samples.sort_by(f64::total_cmp);
-        self.samples.get(self.samples.len().saturating_sub(1) / 2).copied()
-    }
-}
-
 impl<'a> Bench<'a> {
     pub fn on_cpu(subject: &'a Subject, pace: &'a dyn Pace, data: &'a ProbeData) -> Self {
-        Self { target: &subject.cpu, runner: Runner::Cpu(&subject.pool), pace, data }
+        Self::new(&subject.cpu, Runner::Cpu(&subject.pool), pace, data)
     }
 
     pub fn on_gpu(
@@ -108,36 +81,56 @@ impl<'a> Bench<'a> {
         pace: &'a dyn Pace,
         data: &'a ProbeData,
     ) -> Self {
-        Self { target, runner: Runner::Gpu(gpu), pace, data }
+        Self::new(target, Runner::Gpu(gpu), pace, data)
+    }
+
+    #[cfg(test)]
+    pub fn on_model(
+        model: &'a ModelDevice,
+        target: &'a Target,
+        pace: &'a dyn Pace,
+        data: &'a ProbeData,
+    ) -> Self {
+        Self::new(target, Runner::Model(model), pace, data)
+    }
+
+    fn new(
+        target: &'a Target,
+        runner: Runner<'a>,
+        pace: &'a dyn Pace,
+        data: &'a ProbeData,
+    ) -> Self {
+        Self { target, runner, pace, data, empty: Mutex::default() }
     }
 
     pub fn side(&self) -> Backend {
         self.target.backend
     }
 
-    /// As [`time_plan`](Self::time_plan), for `graph`; `None` also if the device has no plan for it.
+    /// As [`time_plan`](Self::time_plan), for `graph`; `None` also if the device has no plan for a graph.
     pub async fn time(
         &self,
         graph: Option<Graph>,
+        beside: Beside,
         deadline: Deadline,
     ) -> Result<Option<ProbeTiming>> {
         match graph.and_then(|graph| plan(&graph, self.target).ok()) {
-            Some(plan) => self.time_plan(plan, deadline).await,
+            Some(plan) => self.time_plan(plan, beside, deadline).await,
             None => Ok(None),
         }
     }
 
-    /// The time of `plan`, whose residents and uploads are filled with one number; `None` if no time is left for it.
+    /// The time of `plan` in turns with a shorter run, their residents and uploads filled with one number; `None` if no
+    /// time is left for them.
     ///
     /// # Errors
     /// [`RunError::Cancelled`] if the pace says to stop; if the device fails.
     pub async fn time_plan(
         &self,
-        mut plan: Plan,
+        plan: Plan,
+        beside: Beside,
         deadline: Deadline,
     ) -> Result<Option<ProbeTiming>> {
-        // Without waves, the times of transfers and of computation add up.
-        plan.waves.clear();
         self.go_on()?;
         if deadline.left() < 0.0 {
             return Ok(None);
@@ -145,19 +138,62 @@ impl<'a> Bench<'a> {
         let first = plan.steps.first().map(|step| step.cost).unwrap_or_default();
         let moved = (plan.bytes_up + plan.bytes_down) as f64;
         let bytes = (first.bytes_read + first.bytes_written) as f64;
-        let probe = self.prepare(plan).await?;
+        let shorter = match beside {
+            Beside::Empty => self.empty(plan.dispatches() as usize).await?,
+            Beside::Graph(graph) => self.probe(graph).await?,
+        };
+        let (Some(shorter), longer) = (shorter, self.prepare(plan).await?) else {
+            return Ok(None);
+        };
+        let difference = self.difference(&shorter, &longer, deadline).await?;
+        let timing =
+            |difference| ProbeTiming { difference, flops: first.flops as f64, bytes, moved };
+        Ok(difference.map(timing))
+    }
+
+    /// The difference of runs of `few` and of `many` kernels that do next to nothing; `None` if the device has no plan for
+    /// them.
+    pub async fn time_empty(&self, few: usize, many: usize) -> Result<Option<Difference>> {
+        match (self.empty(few).await?, self.empty(many).await?) {
+            (Some(few), Some(many)) => self.difference(&few, &many, Deadline::never()).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// The difference of two runs that take turns, each of which ran once before.
+    async fn difference(
+        &self,
+        shorter: &Probe<'_>,
+        longer: &Probe<'_>,
+        deadline: Deadline,
+    ) -> Result<Option<Difference>> {
         let settling = if self.side() == Backend::Cpu { SETTLING_CPU } else { SETTLING };
-        // The first run allocates.
-        let first_run = probe.run().await?;
-        let mut runs = ProbeRuns::default();
-        while runs.are_too_few(settling) {
+        let mut pairs = RunPairs::after(shorter.run().await?, longer.run().await?);
+        while pairs.are_too_few(settling, deadline.left() > 0.0) {
             self.go_on()?;
             let others = self.pace.others();
-            let seconds = probe.run().await?;
-            runs.add(seconds, self.pace.others() == others);
+            let seconds = (shorter.run().await?, longer.run().await?);
+            pairs.add(seconds.0, seconds.1, self.pace.others() == others);
         }
-        let seconds = runs.median().unwrap_or(first_run);
-        Ok(Some(ProbeTiming { seconds, flops: first.flops as f64, bytes, moved }))
+        Ok(pairs.difference())
+    }
+
+    /// The run of `kernels` that do next to nothing.
+    async fn empty(&self, kernels: usize) -> Result<Option<Probe<'a>>> {
+        let made = self.empty.lock().iter().find(|made| made.0 == kernels).cloned();
+        if let Some((_, probe)) = made {
+            return Ok(Some(probe));
+        }
+        let probe = self.probe(graphs::empty(self.side(), kernels)).await?;
+        self.empty.lock().extend(probe.clone().map(|probe| (kernels, probe)));
+        Ok(probe)
+    }
+
+    async fn probe(&self, graph: Option<Graph>) -> Result<Option<Probe<'a>>> {
+        match graph.and_then(|graph| plan(&graph, self.target).ok()) {
+            Some(plan) => Ok(Some(self.prepare(plan).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Fails if the pace says to stop.
@@ -186,9 +222,17 @@ impl<'a> Bench<'a> {
         steps.flat_map(|step| lower(plan, step, &self.target.limits)).collect()
     }
 
-    async fn prepare(&self, plan: Plan) -> Result<Probe<'a>> {
+    async fn prepare(&self, mut plan: Plan) -> Result<Probe<'a>> {
+        // Without waves, the times of transfers and of computation add up.
+        plan.waves.clear();
+        #[cfg(test)]
+        if let Runner::Model(model) = &self.runner {
+            return Ok(Probe::Model(plan.predicted(self.target), model));
+        }
         let host = self.host(&plan)?;
         match &self.runner {
+            #[cfg(test)]
+            Runner::Model(_) => unreachable!("it has no data"),
             Runner::Cpu(pool) => {
                 let job = cpu::CpuJob {
                     program: Arc::new(cpu::CpuProgram::new(Arc::new(plan))),
@@ -250,9 +294,12 @@ impl<'a> Bench<'a> {
 }
 
 /// A plan with its data and its runner.
+#[derive(Clone)]
 enum Probe<'a> {
     Cpu(cpu::CpuJob, &'a Arc<CpuPool>),
     Gpu(GpuJob, &'a Gpu),
+    #[cfg(test)]
+    Model(Prediction, &'a ModelDevice),
 }
 
 impl Probe<'_> {
@@ -277,6 +324,8 @@ impl Probe<'_> {
                 gpu.run(job.clone()).await?;
                 Ok(running.total().as_secs_f64())
             }
+            #[cfg(test)]
+            Self::Model(prediction, model) => Ok(model.run(prediction)),
         }
     }
 }

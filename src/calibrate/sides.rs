@@ -1,10 +1,12 @@
 //! The figures of one side, from the times of probes.
 
 use super::graphs::{self, ProbePiece};
-use super::probe::{Bench, REPEATS};
+use super::pairs::{self, lower_quartile};
+use super::probe::{Bench, Beside};
 use super::probe_groups::{Deadline, ProbeGroups};
+use super::readings::{Attempts, Reading, Readings, rounded};
 use crate::base::clock::Stopwatch;
-use crate::cost::{Backend, Curve, SideProfile};
+use crate::cost::{Backend, Ceilings, Curve, SideProfile};
 use crate::error::{Result, RunError};
 use crate::graph::Graph;
 
@@ -19,7 +21,7 @@ const THIN_ROWS: usize = 4;
 /// earlier would give all larger sizes the rate of a tiny one.
 const CHEAP: f64 = 5e-5;
 /// Fewest runs of a probe, the first included.
-const RUNS: f64 = 1.0 + REPEATS as f64;
+const RUNS: f64 = 1.0 + pairs::FEWEST as f64;
 /// Elements of the probes that grow, on the host. One thread computes the small sizes, and all threads the large ones.
 const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
 /// The same on a GPU, whose time is the same for all small sizes. Each further size is a further kernel to compile.
@@ -42,7 +44,7 @@ pub(super) fn other_graphs() -> impl Iterator<Item = Option<Graph>> {
     };
     let growing = GROUPS.into_iter().flat_map(move |group| over(group, &SIZES_GPU));
     let transfers = TRANSFERS.into_iter().flat_map(move |group| over(group, &TRANSFER_SIZES));
-    growing.chain([1, MANY].map(graphs::chain)).chain(transfers)
+    growing.chain([1, MANY].map(|count| graphs::empty(Backend::Gpu, count))).chain(transfers)
 }
 
 /// Measures a side, starting from `typical`. Products can run, and host threads are free, once `compiled` is ready.
@@ -63,22 +65,28 @@ pub(super) async fn measure(
         |piece, sizes: &[usize]| sizes.iter().map(|&size| (piece, size)).collect::<Vec<_>>();
 
     groups.next(bench.side(), "latency", 1.0);
-    (side.round_trip, side.dispatch) = latency(bench).await?;
+    let mut latency = Latency::default();
+    latency.measure(bench).await?;
     for (what, piece, curve) in GROUPS {
         fit(bench, &mut side, groups, (what, curve), &sized(piece, sizes)).await?;
+        latency.measure(bench).await?;
     }
     let waiting = Stopwatch::started();
     compiled.await?;
     groups.compiled(waiting);
     for (curve, pieces) in PRODUCTS.into_iter().zip([squares, thin]) {
         fit(bench, &mut side, groups, curve, &pieces).await?;
+        latency.measure(bench).await?;
     }
     if bench.side() == Backend::Gpu {
         for (what, piece, curve) in TRANSFERS {
             let pieces = sized(piece, &TRANSFER_SIZES);
             fit(bench, &mut side, groups, (what, curve), &pieces).await?;
+            latency.measure(bench).await?;
         }
     }
+    (side.round_trip, side.dispatch) =
+        latency.figures().unwrap_or((typical.round_trip, typical.dispatch));
     Ok(side)
 }
 
@@ -116,23 +124,30 @@ fn products(side: Backend, rows: Option<usize>) -> Vec<(ProbePiece, usize)> {
     sides.iter().map(product).collect()
 }
 
-/// The seconds of an empty run, and of each kernel, from runs of one and of nine kernels that do next to nothing. On a
-/// GPU each kernel waits for the one before, as those of a user mostly do.
-async fn latency(bench: &Bench<'_>) -> Result<(f64, f64)> {
-    let mut times = [0.0; 2];
-    for (time, count) in times.iter_mut().zip([1, MANY]) {
-        let graph = match bench.side() {
-            Backend::Cpu => graphs::pieces(ProbePiece::Copy, 4, count),
-            Backend::Gpu => graphs::chain(count),
-        };
-        // Once for a card to wake up: compilers had the time before.
-        bench.time(graph.clone(), Deadline::never()).await?;
-        let timing = bench.time(graph, Deadline::never()).await?;
-        *time = timing.ok_or(RunError::Cancelled)?.seconds;
+/// The seconds of an empty run and of each kernel. They are measured before and after each group, since a device may need
+/// a while until it is as fast as in use: a card that was idle, a host that compiles kernels meanwhile.
+#[derive(Default)]
+struct Latency {
+    /// Seconds of runs of one kernel.
+    runs: Vec<f64>,
+    /// Seconds of each further kernel.
+    kernels: Vec<f64>,
+}
+
+impl Latency {
+    /// Compares runs of one and of nine kernels that do next to nothing.
+    async fn measure(&mut self, bench: &Bench<'_>) -> Result<()> {
+        let difference = bench.time_empty(1, MANY).await?.ok_or(RunError::Cancelled)?;
+        self.runs.push(difference.shorter);
+        self.kernels.push(difference.seconds() / (MANY - 1) as f64);
+        Ok(())
     }
-    let [one, many] = times;
-    let dispatch = ((many - one) / (MANY - 1) as f64).max(0.02 * one / MANY as f64);
-    Ok((rounded((one - dispatch).max(0.1 * one)), rounded(dispatch)))
+
+    /// The seconds of a run without its kernels, and of a kernel, as they were at rest.
+    fn figures(&self) -> Option<(f64, f64)> {
+        let (run, kernel) = (lower_quartile(&self.runs)?, lower_quartile(&self.kernels)?);
+        Some((rounded((run - kernel).max(0.1 * run)), rounded(kernel)))
+    }
 }
 
 /// Measures one group of probes, from the smallest piece on until one takes long, and sets the group's curve.
@@ -144,7 +159,13 @@ async fn fit(
     pieces: &[(ProbePiece, usize)],
 ) -> Result<()> {
     let deadline = groups.next(bench.side(), what, 1.0);
-    let mut points = Vec::new();
+    let ceilings = Ceilings::of(bench.side(), side.threads);
+    let ceiling = match pieces.first() {
+        Some((ProbePiece::Copy, _)) => ceilings.bytes,
+        Some((ProbePiece::Upload | ProbePiece::Download, _)) => ceilings.link,
+        _ => ceilings.flops,
+    };
+    let mut readings = Readings::new(ceiling);
     let (mut seconds, mut before) = (0.0, 1.0);
     for &(piece, elements) in pieces {
         let amount = match piece {
@@ -164,62 +185,44 @@ async fn fit(
             Backend::Cpu if seconds > LONG / 20.0 || elements > 1 << 20 => 2,
             Backend::Cpu => 8,
         };
-        let Some(timing) = bench.time(graphs::pieces(piece, elements, times), due).await? else {
-            break;
-        };
-        // The unit of the curve, the seconds that the kernel of a transfer takes, and the least share of the run.
-        let (size, kernel, least) = match piece {
-            ProbePiece::Upload => (timing.moved, side.memory.seconds(0.0), 0.05),
-            ProbePiece::Download => (timing.moved, side.memory.seconds(timing.moved), 0.05),
-            ProbePiece::Copy => (timing.bytes, 0.0, 0.02),
-            _ => (timing.flops, 0.0, 0.02),
-        };
-        seconds = (timing.seconds - side.round_trip) / times as f64 - side.dispatch - kernel;
-        seconds = seconds.max(least * timing.seconds / times as f64);
-        push(&mut points, size, seconds);
+        let mut attempts = Attempts::new(ceiling);
+        while attempts.are_too_few() {
+            match reading(bench, piece, elements, times, due).await? {
+                Some(found) => attempts.add(found),
+                None => break,
+            }
+        }
+        let Some(found) = attempts.best else { break };
+        seconds = found.seconds;
+        readings.push(found);
     }
-    if !points.is_empty() {
-        *curve(side) = Curve::new(points);
+    if let Some(fitted) = readings.curve(bench.side(), what) {
+        *curve(side) = fitted;
     }
     Ok(())
 }
 
-/// Adds a point to a curve, rounded to few digits.
-fn push(points: &mut Vec<(f64, f64)>, size: f64, seconds: f64) {
-    let rate = rounded(size / seconds);
-    let ascends = points.last().is_none_or(|&(last, _)| last < size);
-    if rate.is_finite() && rate > 0.0 && ascends {
-        points.push((size, rate));
-    }
-}
-
-pub(super) fn rounded(x: f64) -> f64 {
-    if x == 0.0 || !x.is_finite() {
-        return x;
-    }
-    let text = format!("{x:.3e}");
-    text.parse().unwrap_or(x)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_rounded_to_four_digits() {
-        assert_eq!(rounded(123_456.0), 123_500.0);
-        assert_eq!(rounded(1.234_56e-6), 1.235e-6);
-        assert_eq!(rounded(0.0), 0.0);
-        assert!(rounded(f64::NAN).is_nan());
-    }
-
-    #[test]
-    fn points_ascend_and_are_rates() {
-        let mut points = Vec::new();
-        push(&mut points, 10.0, 2.0);
-        push(&mut points, 10.0, 1.0);
-        push(&mut points, 20.0, 0.0);
-        push(&mut points, 30.0, 3.0);
-        assert_eq!(points, [(10.0, 5.0), (30.0, 10.0)]);
-    }
+/// The time of one of `times` pieces; `None` if no time is left for it.
+async fn reading(
+    bench: &Bench<'_>,
+    piece: ProbePiece,
+    elements: usize,
+    times: usize,
+    due: Deadline,
+) -> Result<Option<Reading>> {
+    let beside = match piece {
+        ProbePiece::Download => {
+            Beside::Graph(graphs::pieces(ProbePiece::Broadcast, elements, times))
+        }
+        _ => Beside::Empty,
+    };
+    let timing = bench.time(graphs::pieces(piece, elements, times), beside, due).await?;
+    Ok(timing.map(|timing| {
+        let size = match piece {
+            ProbePiece::Upload | ProbePiece::Download => timing.moved,
+            ProbePiece::Copy => timing.bytes,
+            _ => timing.flops,
+        };
+        Reading::new(size, times, &timing.difference)
+    }))
 }

@@ -1,10 +1,10 @@
 //! The scalar kernels of matrix products on a GPU: how fast each is, and on how many cores.
 
 use super::graphs::{self, ProbePiece};
-use super::probe::Bench;
+use super::probe::{Bench, Beside};
 use super::probe_groups::Deadline;
-use super::sides::rounded;
-use crate::cost::{DeviceProfile, TileKind, TileRate};
+use super::readings::{Attempts, Reading, rounded};
+use crate::cost::{Backend, Ceilings, DeviceProfile, TileKind, TileRate};
 use crate::error::Result;
 use crate::plan::{Form, KnownTile, Plan, ProductForm, ProductSchedule, known_tiles, plan};
 
@@ -12,26 +12,24 @@ const MOST_CORES: u32 = 1024;
 /// Elements of k in the probes, at most.
 const LONGEST: usize = 1024;
 
-pub(super) struct Gauge<'a> {
-    bench: &'a Bench<'a>,
+pub(super) struct Gauge<'a, 'b> {
+    bench: &'a Bench<'b>,
     known: Vec<KnownTile>,
-    /// Seconds of a run of one kernel that does nothing.
-    round_trip: f64,
 }
 
-impl<'a> Gauge<'a> {
+impl<'a, 'b> Gauge<'a, 'b> {
     /// Measures no tiles on a software adapter, whose cores are the host's.
-    pub fn new(bench: &'a Bench<'a>, profile: &DeviceProfile, software: bool) -> Self {
+    pub fn new(bench: &'a Bench<'b>, software: bool) -> Self {
         let known = if software { Vec::new() } else { known_tiles(&bench.target.limits) };
-        Self { bench, known, round_trip: profile.gpu.round_trip + profile.gpu.dispatch }
+        Self { bench, known }
     }
 
     pub fn plans(&self) -> impl Iterator<Item = Plan> {
         self.known.iter().filter_map(|tile| self.plan(tile, 1, 1, tile.bk * 8))
     }
 
-    /// The number of cores, and the rates of all scalar tiles. If time runs out, no rate is returned: measured rates
-    /// are not to be compared with typical ones.
+    /// The number of cores, and the rates of all scalar tiles. If time runs out, or a rate is impossible, no rate is
+    /// returned: measured rates are not to be compared with typical ones.
     pub async fn measure(
         &self,
         profile: &DeviceProfile,
@@ -66,7 +64,7 @@ impl<'a> Gauge<'a> {
         Some(plan)
     }
 
-    /// Seconds of the product alone; `None` if there is no time for it.
+    /// Seconds of the product alone; `None` if there is no time for it, or if no hardware is as fast.
     async fn seconds(
         &self,
         tile: &KnownTile,
@@ -78,8 +76,19 @@ impl<'a> Gauge<'a> {
         let columns = f64::from(groups).sqrt().ceil() as usize;
         let rows = (groups as usize).div_ceil(columns);
         let Some(plan) = self.plan(tile, rows, columns, k) else { return Ok(None) };
-        let timing = self.bench.time_plan(plan, deadline).await?;
-        Ok(timing.map(|timing| (timing.seconds - self.round_trip).max(0.05 * timing.seconds)))
+        let ceiling = Ceilings::of(Backend::Gpu, 0).flops;
+        let mut attempts = Attempts::new(ceiling);
+        while attempts.are_too_few() {
+            match self.bench.time_plan(plan.clone(), Beside::Empty, deadline).await? {
+                Some(timing) => attempts.add(Reading::new(timing.flops, 1, &timing.difference)),
+                None => break,
+            }
+        }
+        let possible = attempts.best.filter(|reading| reading.is_possible(ceiling));
+        if let (Some(refused), None) = (attempts.best, possible) {
+            refused.report_refusal(Backend::Gpu, "tiles", ceiling);
+        }
+        Ok(possible.map(|reading| reading.seconds))
     }
 
     /// The number of workgroups that are done in the time of one, each with a core for itself. Workgroups that share a

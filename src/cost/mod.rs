@@ -1,5 +1,6 @@
 //! Predicted times: the speed of a device, and the work of a step.
 
+mod ceilings;
 mod curve;
 mod learned;
 mod limits;
@@ -9,6 +10,7 @@ pub mod selector;
 mod trial;
 mod work;
 
+pub(crate) use ceilings::Ceilings;
 pub use curve::Curve;
 pub use learned::Learned;
 pub(crate) use learned::{MOST_TRIALS, Tried};
