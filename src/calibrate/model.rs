@@ -85,10 +85,12 @@ fn gpu() -> SideProfile {
 fn cpu() -> SideProfile {
     let mut cpu = DeviceProfile::typical(2).cpu;
     (cpu.round_trip, cpu.dispatch) = (1.5e-6, 0.3e-6);
-    cpu.memory = Curve::new([(32.0, 10e9), (8e3, 30e9), (1e6, 60e9), (64e6, 20e9)]);
+    cpu.memory = Curve::new([(32.0, 10e9), (8e3, 30e9), (1e6, 100e9)]);
+    cpu.arithmetic = Curve::flat(40e9);
     cpu.row = Curve::flat(3e9);
     cpu.product = Curve::new([(8e3, 5e9), (4e6, 80e9), (2e9, 150e9)]);
-    cpu.thin_product = Curve::new([(3e4, 4e9), (4e6, 30e9)]);
+    // Products of middling height take a time between those of both curves.
+    cpu.thin_product = Curve::new([(8e3, 5e9), (4e6, 80e9), (3e7, 100e9)]);
     cpu
 }
 
@@ -185,7 +187,7 @@ async fn a_device_whose_speed_drifts_is_found_as_it_is_in_use() {
             let (found, _) = found(Backend::Gpu, &gpu(), disturbances, seed).await;
             assert_close(&found, &gpu(), &format!("seed {seed}"));
         }
-        let disturbances = Disturbances { jitter: 1e-7, ..disturbances };
+        let disturbances = Disturbances { jitter: 1e-7, stalls: 0.1, ..disturbances };
         for seed in 1..10 {
             let (found, _) = found(Backend::Cpu, &cpu(), disturbances, seed).await;
             assert_close(&found, &cpu(), &format!("seed {seed}"));

@@ -63,18 +63,18 @@ impl RunPairs {
         Self { count: 0, first, last: first, quickest: first, shorter, more }
     }
 
-    /// Returns whether there should be more pairs, on a side that takes `settling` seconds to settle. With `time`, they
-    /// are repeated until their difference is precise.
+    /// Returns whether there should be more pairs, on a side that takes `settling` seconds to settle. With `time`,
+    /// they are repeated until their difference is precise.
     pub fn are_too_few(&self, settling: f64, time: bool) -> bool {
         // A stall of the host is no reason to end.
         let spent = self.count as f64 * self.quickest;
         let few = match self.more.len() {
             0 => true,
             // A pair that took longer than the first was disturbed.
-            1 => spent < ENOUGH || self.last > (1.0 + PRECISE) * self.first,
+            1 if time && self.last > (1.0 + PRECISE) * self.first => true,
             // A median of two is as disturbed as the worse one.
-            2 => true,
-            3..FEWEST => spent < ENOUGH,
+            2 if time => true,
+            1..FEWEST => spent < ENOUGH,
             MOST.. => false,
             _ if spent < settling => true,
             _ => time && spent < ENOUGH && !self.is_precise(),

@@ -132,7 +132,7 @@ impl<'a> Bench<'a> {
         deadline: Deadline,
     ) -> Result<Option<ProbeTiming>> {
         self.go_on()?;
-        if deadline.left() < 0.0 {
+        if !deadline.may_begin() {
             return Ok(None);
         }
         let first = plan.steps.first().map(|step| step.cost).unwrap_or_default();
@@ -145,7 +145,7 @@ impl<'a> Bench<'a> {
         let (Some(shorter), longer) = (shorter, self.prepare(plan).await?) else {
             return Ok(None);
         };
-        let difference = self.difference(&shorter, &longer, deadline).await?;
+        let difference = self.difference(&shorter, &longer, Some(deadline)).await?;
         let timing =
             |difference| ProbeTiming { difference, flops: first.flops as f64, bytes, moved };
         Ok(difference.map(timing))
@@ -155,21 +155,22 @@ impl<'a> Bench<'a> {
     /// them.
     pub async fn time_empty(&self, few: usize, many: usize) -> Result<Option<Difference>> {
         match (self.empty(few).await?, self.empty(many).await?) {
-            (Some(few), Some(many)) => self.difference(&few, &many, Deadline::never()).await,
+            (Some(few), Some(many)) => self.difference(&few, &many, None).await,
             _ => Ok(None),
         }
     }
 
-    /// The difference of two runs that take turns, each of which ran once before.
+    /// The difference of two runs that take turns. Up to the deadline they are repeated until it is precise.
     async fn difference(
         &self,
         shorter: &Probe<'_>,
         longer: &Probe<'_>,
-        deadline: Deadline,
+        deadline: Option<Deadline>,
     ) -> Result<Option<Difference>> {
         let settling = if self.side() == Backend::Cpu { SETTLING_CPU } else { SETTLING };
         let mut pairs = RunPairs::after(shorter.run().await?, longer.run().await?);
-        while pairs.are_too_few(settling, deadline.left() > 0.0) {
+        let has_time = || deadline.is_some_and(|deadline| deadline.left() > 0.0);
+        while pairs.are_too_few(settling, has_time()) {
             self.go_on()?;
             let others = self.pace.others();
             let seconds = (shorter.run().await?, longer.run().await?);

@@ -50,7 +50,7 @@ impl<'a> ProbeGroups<'a> {
         let now = self.now();
         let until = now + (BUDGET - now).max(0.0) * shares / self.shares.max(shares);
         self.shares -= shares;
-        Deadline { clock: self.started, until: until + self.compiling }
+        Deadline { clock: self.started, until: until + self.compiling, once: false }
     }
 
     /// Seconds so far, without those of compilers.
@@ -64,16 +64,24 @@ impl<'a> ProbeGroups<'a> {
     }
 }
 
-/// A time after which no probe of a group begins.
+/// A time after which no probe of a group begins, nor is repeated.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline {
     clock: Stopwatch,
     until: f64,
+    /// True if a probe begins even if the time has passed.
+    once: bool,
 }
 
 impl Deadline {
-    pub fn never() -> Self {
-        Self { clock: Stopwatch::started(), until: f64::INFINITY }
+    /// The deadline of a probe that begins in any case.
+    pub fn at_least_once(self) -> Self {
+        Self { once: true, ..self }
+    }
+
+    /// Returns whether a probe may begin.
+    pub fn may_begin(&self) -> bool {
+        self.once || self.left() >= 0.0
     }
 
     /// Seconds that are left; negative once the deadline has passed.

@@ -112,16 +112,19 @@ impl Readings {
     }
 
     /// The curve through all rates that are possible, rounded to few digits; `None` if there are none. A refused size
-    /// takes the rate of the next larger one. Refusals are reported with the name of the figures.
+    /// takes the rate of the next larger one; without one it is reported with the name of the figures.
     pub fn curve(self, side: Backend, what: &str) -> Option<Curve> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for reading in self.readings.iter().rev() {
             let larger = points.last().map(|&(_, rate)| rate);
-            let rate = if reading.is_possible(self.ceiling) {
-                Some(rounded(reading.rate()))
-            } else {
-                reading.report_refusal(side, what, self.ceiling);
-                larger
+            let rate = match (reading.is_possible(self.ceiling), larger) {
+                (true, _) => Some(rounded(reading.rate())),
+                // Small pieces may be lost in the time of an empty run.
+                (false, Some(larger)) => Some(larger),
+                (false, None) => {
+                    reading.report_refusal(side, what, self.ceiling);
+                    None
+                }
             };
             points.extend(rate.map(|rate| (reading.size, rate)));
         }

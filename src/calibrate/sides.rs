@@ -173,9 +173,10 @@ async fn fit(
             _ => elements as f64,
         };
         // The first probe always runs: a typical figure beside measured ones would mislead.
-        let due = if seconds < CHEAP { Deadline::never() } else { deadline };
+        let due = if seconds < CHEAP { deadline.at_least_once() } else { deadline };
         // A piece takes at most as many times longer as it is larger.
-        if seconds > LONG || seconds * (amount / before) * RUNS > due.left() {
+        let longest = seconds * (amount / before) * RUNS;
+        if seconds > LONG || (seconds >= CHEAP && longest > due.left()) {
             break;
         }
         before = amount;

@@ -2,7 +2,7 @@
 
 use super::Backend;
 
-/// Hardware that is not published yet may be as many times faster than the fastest of today.
+/// A GPU that is not published yet may be as many times faster than the fastest of today.
 const HEADROOM: f64 = 2.0;
 
 /// Bytes a second of the fastest memory that all kernels of a GPU share: the Infinity Cache of AMD's MI300X (AMD CDNA 3
@@ -36,11 +36,18 @@ impl Ceilings {
     /// Those of a side with `threads` threads of the host, which a GPU has none of.
     pub fn of(side: Backend, threads: u32) -> Self {
         let cores = f64::from(threads.max(1)) * CORE_CLOCK;
-        let (bytes, flops) = match side {
-            Backend::Cpu => (cores * CORE_BYTES, cores * CORE_FLOPS),
-            Backend::Gpu => (GPU_BYTES, GPU_FLOPS),
-        };
-        Self { bytes: HEADROOM * bytes, flops: HEADROOM * flops, link: HEADROOM * LINK_BYTES }
+        match side {
+            Backend::Cpu => Self {
+                bytes: cores * CORE_BYTES,
+                flops: cores * CORE_FLOPS,
+                link: cores * CORE_BYTES,
+            },
+            Backend::Gpu => Self {
+                bytes: HEADROOM * GPU_BYTES,
+                flops: HEADROOM * GPU_FLOPS,
+                link: HEADROOM * LINK_BYTES,
+            },
+        }
     }
 }
 
