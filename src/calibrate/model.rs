@@ -128,7 +128,8 @@ fn assert_close(found: &SideProfile, truth: &SideProfile, what: &str) {
     };
     close(found.round_trip, truth.round_trip, "a run");
     close(found.dispatch, truth.dispatch, "a kernel");
-    let figures: [(&str, fn(&SideProfile) -> &Curve); 9] = [
+    type CurveOf = fn(&SideProfile) -> &Curve;
+    let figures: [(&str, CurveOf); 9] = [
         ("memory", |side| &side.memory),
         ("arithmetic", |side| &side.arithmetic),
         ("transcendental", |side| &side.transcendental),

@@ -64,7 +64,7 @@ impl RunPairs {
     }
 
     /// Returns whether there should be more pairs, on a side that takes `settling` seconds to settle. With `time`,
-    /// they are repeated until their difference is precise.
+    /// they are repeated until their difference is precise, for at most twice as long.
     pub fn are_too_few(&self, settling: f64, time: bool) -> bool {
         // A stall of the host is no reason to end.
         let spent = self.count as f64 * self.quickest;
@@ -77,7 +77,7 @@ impl RunPairs {
             1..FEWEST => spent < ENOUGH,
             MOST.. => false,
             _ if spent < settling => true,
-            _ => time && spent < ENOUGH && !self.is_precise(),
+            _ => time && spent < 2.0 * settling && !self.is_precise(),
         };
         few && self.count < 2 * MOST
     }
@@ -109,7 +109,7 @@ impl RunPairs {
     }
 }
 
-fn median(values: &[f64]) -> Option<f64> {
+pub(super) fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
     let upper = *sorted.get(middle)?;
@@ -186,9 +186,10 @@ mod tests {
         assert!(!steady(5).are_too_few(0.0, true));
         assert!(steady(5).are_too_few(0.001, false), "the card is not settled");
         let noisy = |count| pairs((0..count).map(|at| (30e-6, (40 + 20 * (at % 3)) as f64 * 1e-6)));
-        assert!(noisy(5).are_too_few(0.0, true));
-        assert!(!noisy(5).are_too_few(0.0, false), "no time is left");
-        assert!(!noisy(16).are_too_few(0.0, true));
+        assert!(noisy(5).are_too_few(300e-6, true));
+        assert!(!noisy(5).are_too_few(300e-6, false), "no time is left");
+        assert!(!noisy(9).are_too_few(300e-6, true), "twice the time to settle");
+        assert!(!noisy(16).are_too_few(1.0, true));
     }
 
     #[test]

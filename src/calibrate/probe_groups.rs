@@ -4,7 +4,7 @@ use crate::base::clock::Stopwatch;
 use crate::cost::Backend;
 
 /// Seconds that are spent on all probes. A probe that has begun is finished.
-pub(super) const BUDGET: f64 = 0.42;
+pub(super) const BUDGET: f64 = 0.38;
 
 /// The progress of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

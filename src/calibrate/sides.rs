@@ -1,7 +1,7 @@
 //! The figures of one side, from the times of probes.
 
 use super::graphs::{self, ProbePiece};
-use super::pairs::{self, lower_quartile};
+use super::pairs::{self, lower_quartile, median};
 use super::probe::{Bench, Beside};
 use super::probe_groups::{Deadline, ProbeGroups};
 use super::readings::{Attempts, Reading, Readings, rounded};
@@ -69,7 +69,6 @@ pub(super) async fn measure(
     latency.measure(bench).await?;
     for (what, piece, curve) in GROUPS {
         fit(bench, &mut side, groups, (what, curve), &sized(piece, sizes)).await?;
-        latency.measure(bench).await?;
     }
     let waiting = Stopwatch::started();
     compiled.await?;
@@ -124,8 +123,9 @@ fn products(side: Backend, rows: Option<usize>) -> Vec<(ProbePiece, usize)> {
     sides.iter().map(product).collect()
 }
 
-/// The seconds of an empty run and of each kernel. They are measured before and after each group, since a device may need
-/// a while until it is as fast as in use: a card that was idle, a host that compiles kernels meanwhile.
+/// The seconds of an empty run and of each kernel. They are measured at the beginning and after each group from the
+/// products on, since a device may need a while until it is as fast as in use: a card that was idle, a host that compiles
+/// kernels meanwhile.
 #[derive(Default)]
 struct Latency {
     /// Seconds of runs of one kernel.
@@ -145,7 +145,8 @@ impl Latency {
 
     /// The seconds of a run without its kernels, and of a kernel, as they were at rest.
     fn figures(&self) -> Option<(f64, f64)> {
-        let (run, kernel) = (lower_quartile(&self.runs)?, lower_quartile(&self.kernels)?);
+        // A difference errs to both sides.
+        let (run, kernel) = (lower_quartile(&self.runs)?, median(&self.kernels)?);
         Some((rounded((run - kernel).max(0.1 * run)), rounded(kernel)))
     }
 }
@@ -173,7 +174,7 @@ async fn fit(
             _ => elements as f64,
         };
         // The first probe always runs: a typical figure beside measured ones would mislead.
-        let due = if seconds < CHEAP { deadline.at_least_once() } else { deadline };
+        let mut due = if seconds < CHEAP { deadline.at_least_once() } else { deadline };
         // A piece takes at most as many times longer as it is larger.
         let longest = seconds * (amount / before) * RUNS;
         if seconds > LONG || (seconds >= CHEAP && longest > due.left()) {
@@ -192,6 +193,7 @@ async fn fit(
                 Some(found) => attempts.add(found),
                 None => break,
             }
+            due = deadline;
         }
         let Some(found) = attempts.best else { break };
         seconds = found.seconds;

@@ -22,6 +22,9 @@ impl Device {
     /// tell a busy machine from a slow one, and the figures hold until they are measured again. Call it while the machine
     /// is at rest, and look at the profile that it returns.
     ///
+    /// A rate that no hardware reaches is measured again, and is not used if it stays so. A figure that could not be
+    /// measured keeps its typical value, and `tracing` gets a warning.
+    ///
     /// A device that chooses between its sides measures itself in the background after its first run, unless the figures
     /// were on disk already. Its probes then wait for pauses between runs, but never for long.
     ///
