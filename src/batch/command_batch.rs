@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::plan::Explanation;
 use crate::record::{Record, Recorder};
-use crate::session::RunStats;
+use crate::session::{LastChoice, RunStats};
 
 static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
 
@@ -65,6 +65,7 @@ pub struct GpuCommandBatch {
     pub(crate) brand: u64,
     pub(super) recorder: Mutex<Recorder>,
     pub(super) last: Mutex<LastRun>,
+    pub(super) last_choice: LastChoice,
     /// Held by the run under way.
     pub(super) running: tokio::sync::Mutex<()>,
 }
@@ -79,6 +80,7 @@ impl GpuCommandBatch {
             brand,
             recorder: Mutex::new(Recorder::new(device, brand)),
             last: Mutex::default(),
+            last_choice: LastChoice::default(),
             running: tokio::sync::Mutex::default(),
         }
     }
@@ -140,8 +142,7 @@ impl GpuCommandBatch {
     /// Every mistake made while recording, or why the graph cannot be planned for the device.
     pub fn explain(&self) -> Result<Explanation> {
         let (recorded, version) = self.snapshot().checked_record()?;
-        let choice = self.last.lock().choice_for(version);
-        recorded.session(&choice).explanation()
+        recorded.session(version, &self.last_choice).explanation()
     }
 
     /// The recorded graph in Graphviz's language.

@@ -90,9 +90,9 @@ impl GpuCommandBatch {
         let mut stats = RunStats { record_time: snapshot.record_time, ..RunStats::default() };
         let (recorded, version) = snapshot.checked_record_with_data()?;
         let order = recorded.update_order();
-        let choice = self.last.lock().choice_for(version);
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
-        let done = recorded.session(&choice).run(&order, uploads, &mut stats).await?;
+        let done =
+            recorded.session(version, &self.last_choice).run(&order, uploads, &mut stats).await?;
         let mut last = self.last.lock();
         last.ran = Some((version, RunEnd::Done(done.prepared, done.results)));
         last.stats = stats;
@@ -163,8 +163,7 @@ impl GpuCommandBatch {
     /// As [`explain`](Self::explain).
     pub fn shaders(&self) -> Result<Vec<(String, String)>> {
         let (recorded, version) = self.snapshot().checked_record()?;
-        let choice = self.last.lock().choice_for(version);
-        let session = recorded.session(&choice);
+        let session = recorded.session(version, &self.last_choice);
         let chosen = session.choice(&mut RunStats::default())?;
         let plans = chosen.prepared.pieces.iter().map(|piece| &piece.plan);
         let dispatches = plans.flat_map(|plan| self.device.dispatches(plan));

@@ -32,12 +32,12 @@ impl Session<'_> {
         let residents = self.locations()?;
         let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);
         let bound = if is_named { &[] } else { &residents[..] };
-        if let Some(choice) = self.last_choice.get().filter(|choice| choice.fits(device, bound)) {
+        if let Some(choice) = self.last_choice().filter(|choice| choice.fits(device, bound)) {
             return Ok(choice);
         }
         let choice =
             self.time_planning(stats, || device.prepare(&self.plan_request(&residents)))?;
-        self.last_choice.set(&choice);
+        self.set_last_choice(&choice);
         Ok(choice)
     }
 

@@ -7,19 +7,20 @@ use crate::base::sync::Mutex;
 use crate::base::trace::{OFF, Timeline};
 use crate::device::PlanChoice;
 use crate::error::DeviceError;
-use crate::record::Record;
+use crate::record::{Record, Version};
 
-/// The choice of the last run, which the next one goes by if it still holds.
+/// The choice of the last run with the version of its graph. The next run goes by it if it still holds.
 #[derive(Debug, Default)]
-pub(crate) struct LastChoice(Mutex<Option<PlanChoice>>);
+pub(crate) struct LastChoice(Mutex<Option<(u64, PlanChoice)>>);
 
 impl LastChoice {
-    pub(super) fn get(&self) -> Option<PlanChoice> {
-        self.0.lock().clone()
+    fn get(&self, version: Version) -> Option<PlanChoice> {
+        let last = self.0.lock();
+        last.as_ref().filter(|(graph, _)| *graph == version.graph).map(|(_, choice)| choice.clone())
     }
 
-    pub(super) fn set(&self, choice: &PlanChoice) {
-        *self.0.lock() = Some(choice.clone());
+    fn set(&self, version: Version, choice: &PlanChoice) {
+        *self.0.lock() = Some((version.graph, choice.clone()));
     }
 }
 
@@ -27,7 +28,8 @@ impl LastChoice {
 #[derive(Clone, Copy)]
 pub(crate) struct Session<'a> {
     pub(super) recorded: &'a Record,
-    pub(super) last_choice: &'a LastChoice,
+    last_choice: &'a LastChoice,
+    version: Version,
     /// Receives the times of the run's stages.
     pub(super) timeline: &'a Timeline,
     /// The time that a run is given.
@@ -35,18 +37,34 @@ pub(crate) struct Session<'a> {
 }
 
 impl Record {
-    /// A session of this record as it stands, by `last_choice` where that still holds.
-    pub(crate) fn session<'a>(&'a self, last_choice: &'a LastChoice) -> Session<'a> {
-        self.timed_session(last_choice, &OFF)
+    /// A session of this record, which is of `version`, by `last_choice` where that still holds.
+    pub(crate) fn session<'a>(
+        &'a self,
+        version: Version,
+        last_choice: &'a LastChoice,
+    ) -> Session<'a> {
+        self.timed_session(version, last_choice, &OFF)
     }
 
     /// As [`session`](Self::session), whose times go to `timeline`.
     pub(crate) fn timed_session<'a>(
         &'a self,
+        version: Version,
         last_choice: &'a LastChoice,
         timeline: &'a Timeline,
     ) -> Session<'a> {
-        Session { recorded: self, last_choice, timeline, limit: None }
+        Session { recorded: self, version, last_choice, timeline, limit: None }
+    }
+}
+
+impl Session<'_> {
+    /// The choice of the last run of this graph.
+    pub(super) fn last_choice(&self) -> Option<PlanChoice> {
+        self.last_choice.get(self.version)
+    }
+
+    pub(super) fn set_last_choice(&self, choice: &PlanChoice) {
+        self.last_choice.set(self.version, choice);
     }
 }
 

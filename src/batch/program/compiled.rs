@@ -7,7 +7,7 @@ use super::rows::plans::RowPlans;
 use crate::base::future::BoxFuture;
 use crate::device::Device;
 use crate::error::Result;
-use crate::record::Record;
+use crate::record::{Record, Version};
 use crate::residents::UpdateOrder;
 use crate::session::LastChoice;
 
@@ -66,7 +66,7 @@ impl Program {
     pub(crate) fn compiled(recorded: Arc<Record>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
             let program = Inner::new(recorded);
-            program.recorded.session(&program.last_choice).compile().await?;
+            program.recorded.session(Version::default(), &program.last_choice).compile().await?;
             Ok(Self(Arc::new(program)))
         })
     }

@@ -16,7 +16,7 @@ use crate::cost::Placement;
 use crate::error::{Result, RunError};
 use crate::exec::deadline;
 use crate::plan::Explanation;
-use crate::record::{Record, Uploads};
+use crate::record::{Record, Uploads, Version};
 use crate::session::{RunDone, RunStats};
 
 /// Programs.
@@ -140,7 +140,8 @@ impl Program {
         let mut lent = Uploads::new();
         let mut inputs = Some(inputs);
         let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent, lend);
-        let mut session = program.recorded.timed_session(&program.last_choice, timeline);
+        let mut session =
+            program.recorded.timed_session(Version::default(), &program.last_choice, timeline);
         session.limit = limit;
         let done = session.run(&program.order, &mut collect, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
@@ -187,7 +188,11 @@ impl Program {
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
             let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline, None))).await?;
             let Outputs { prepared, stats, .. } = &outputs;
-            let explanation = self.0.recorded.session(&self.0.last_choice).explanation_of(prepared);
+            let explanation = self
+                .0
+                .recorded
+                .session(Version::default(), &self.0.last_choice)
+                .explanation_of(prepared);
             Ok(Profile::new(self.device(), prepared, explanation, stats, &timeline))
         })
     }
@@ -209,7 +214,7 @@ impl Program {
     /// [`PlanError`](crate::PlanError) if a resident holds no data yet or the graph cannot be planned for the device;
     /// [`DeviceError::ResidentLost`](crate::DeviceError::ResidentLost).
     pub fn explain(&self) -> Result<Explanation> {
-        self.0.recorded.session(&self.0.last_choice).explanation()
+        self.0.recorded.session(Version::default(), &self.0.last_choice).explanation()
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory
