@@ -77,7 +77,7 @@ async fn measure_sides(
     Ok(profile)
 }
 
-/// Measures the GPU, while the kernels of products are compiled if that may be done `beside` it.
+/// Measures the GPU. The kernels of products are compiled beside the others, if that may be done `beside` them.
 async fn measure_gpu(
     gpu: &Gpu,
     bench: &Bench<'_>,
