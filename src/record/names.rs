@@ -18,7 +18,6 @@ impl Names {
         self.0.get(name).copied()
     }
 
-    #[cfg(feature = "safetensors")]
     pub fn iter(&self) -> impl Iterator<Item = (&str, NodeId)> {
         self.0.iter().map(|(name, &node)| (&**name, node))
     }

@@ -1,11 +1,12 @@
 //! Results of one run of a program.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use super::compiled::Program;
 use super::signature::Unknown;
-use crate::base::dtype::Element;
+use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::batch::KeyOf;
 use crate::batch::read::{ReadView, check_length};
@@ -118,6 +119,32 @@ impl Outputs {
     /// [`ReadError`] if the program has no such value, or it is of another type.
     pub fn shape<T: Element>(&self, key: impl KeyOf<T>) -> Result<Shape> {
         Ok(self.program.0.recorded.graph[self.node::<T>(key)?].ty.shape.clone())
+    }
+
+    /// The names of all results, each with its element type, in the order of [`Program::outputs`]. A result that has
+    /// several names comes once by each.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{DType, Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let y = batch.input::<f32>("x", 2).relu().named("y").named("positive");
+    /// batch.outputs((y, y.sum(0).named("sum")));
+    /// let outputs = batch.compile().await?.run([("x", &[-1.0_f32, 3.0])]).await?;
+    /// let names: Vec<_> = outputs.names().collect();
+    /// assert_eq!(names, [("positive", DType::F32), ("y", DType::F32), ("sum", DType::F32)]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    pub fn names(&self) -> impl Iterator<Item = (&str, DType)> {
+        let Record { graph, names, .. } = &*self.program.0.recorded;
+        let outputs = graph.outputs().into_iter().enumerate();
+        let positions: HashMap<NodeId, usize> = outputs.map(|(at, id)| (id, at)).collect();
+        let named = names
+            .iter()
+            .filter_map(|(name, id)| positions.get(&id).map(|&at| (at, name, graph[id].ty.dtype)));
+        let mut named: Vec<_> = named.collect();
+        named.sort_unstable_by_key(|&(at, name, _)| (at, name));
+        named.into_iter().map(|(_, name, dtype)| (name, dtype))
     }
 
     /// The counters of the run.
