@@ -2,12 +2,14 @@
 
 import { element, seconds } from './format.js';
 
-/** A batch of `record`, explained. */
-function plan(device, record) {
+/** The figures of the plan of a batch with all that `record(batch)` records. */
+function figures(device, record) {
   const batch = device.batch();
   try {
     record(batch);
-    return batch.plan();
+    const plan = batch.plan();
+    plan.free();
+    return plan;
   } finally {
     batch.free();
   }
@@ -54,7 +56,7 @@ export function showDevice(page, device, asked) {
     gpu: 'The GPU was chosen above for all graphs.',
   }[asked];
   const rows = GRAPHS.map(([name, record]) => {
-    const { backend, predictions } = plan(device, record);
+    const { backend, predictions } = figures(device, record);
     return element(
       'tr',
       {},

@@ -95,7 +95,7 @@ function failed(error) {
   $('#status').classList.add('failed');
 }
 
-// A fault of onetrip ends in no promise.
+// A panic settles no promise: it comes as this event alone.
 addEventListener('error', ({ error, message }) => failed(error ?? { message }));
 
 const CONTROLS = ['#side', '#measure-plan', '#whole-plan', '#calibrate', '#double'].map($);

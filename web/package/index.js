@@ -16,16 +16,28 @@ export function init(source) {
   return loaded;
 }
 
-const own = Symbol('wasm');
+/** The key of the object of WebAssembly behind a `Held`, and of the position of a `Tensor`. */
+const inner = Symbol('inner');
+/** The key of the same object, `undefined` once it was freed. */
+const held = Symbol('held');
 
 /** Objects whose memory in WebAssembly is freed by `free`, by `using`, or once nobody holds them. */
 class Held {
-  constructor(handle) {
-    Object.defineProperty(this, own, { value: handle });
+  constructor(object) {
+    // Writable, so that the proxies of frameworks may stand for it.
+    Object.defineProperty(this, held, { value: object, writable: true });
   }
 
+  get [inner]() {
+    const object = this[held];
+    if (!object) throw new TypeError('this object was freed; use it before `free`, and in the block of its `using`');
+    return object;
+  }
+
+  /** Frees the memory. Runs under way go on, and calling it again does nothing. */
   free() {
-    this[own].free();
+    this[held]?.free();
+    this[held] = undefined;
   }
 }
 if (Symbol.dispose) {
@@ -53,27 +65,27 @@ export class Device extends Held {
   }
 
   info() {
-    return this[own].info();
+    return this[inner].info();
   }
 
   /** The speed of both sides as it is known now: typical figures until it was measured. */
   profile() {
-    return this[own].profile();
+    return this[inner].profile();
   }
 
   /** Measures the speed of both sides, in under half a second on a fast machine. Later plans use the new figures. */
   async calibrate() {
-    return this[own].calibrate();
+    return this[inner].calibrate();
   }
 
   /** An empty batch. */
   batch() {
-    return new Batch(this[own].batch());
+    return new Batch(this[inner].batch());
   }
 
   /** Loses the GPU, as a driver might: for tests. */
   simulateLoss() {
-    this[own].simulateLoss();
+    this[inner].simulateLoss();
   }
 }
 
@@ -81,12 +93,12 @@ export class Device extends Held {
 export class Batch extends Held {
   /** An input, whose data comes with each run of a program. */
   input(name, shape, dtype = 'f32') {
-    return new Tensor(this, this[own].input(name, shape, dtype, ...caller(this.input)));
+    return new Tensor(this, this[inner].input(name, shape, dtype, ...caller(this.input)));
   }
 
   /** A constant of the program: a typed array, and its shape if it is no vector. */
-  upload(data, shape = data.length) {
-    return new Tensor(this, this[own].upload(data, shape, ...caller(this.upload)));
+  upload(data, shape) {
+    return new Tensor(this, this[inner].upload(data, shape, ...caller(this.upload)));
   }
 
   /** Records the operation `name` of the registry. */
@@ -95,35 +107,35 @@ export class Batch extends Held {
   }
 
   async execute() {
-    await this[own].execute();
+    await this[inner].execute();
   }
 
   /** The elements of a tensor after `execute`. */
   async read(tensor) {
-    return this[own].read(position(this, tensor));
+    return this[inner].read(position(this, tensor));
   }
 
   async compile() {
-    return new Program(await this[own].compile());
+    return new Program(await this[inner].compile());
   }
 
   /** The batch as a file, which any onetrip loads. */
-  toBytes() {
-    return this[own].toBytes();
+  async toBytes() {
+    return this[inner].toBytes();
   }
 
   /** The plan: its kernels, their sides and the predictions. */
   plan() {
-    return new Plan(this[own].plan());
+    return new Plan(this[inner].plan());
   }
 
   explain() {
-    return this[own].explain();
+    return this[inner].explain();
   }
 
   /** Throws all mistakes made so far. */
   check() {
-    this[own].check();
+    this[inner].check();
   }
 }
 
@@ -131,21 +143,21 @@ export class Batch extends Held {
 export class Tensor {
   constructor(batch, at) {
     this.batch = batch;
-    Object.defineProperty(this, own, { value: at });
+    Object.defineProperty(this, inner, { value: at });
   }
 
   /** The shape; `undefined` if the tensor comes from a mistake. */
   get shape() {
-    return this.batch[own].shape(this[own]);
+    return this.batch[inner].shape(this[inner]);
   }
 
   get dtype() {
-    return this.batch[own].dtype(this[own]);
+    return this.batch[inner].dtype(this[inner]);
   }
 
   /** Makes the tensor an output of the program by this name. */
   named(name) {
-    this.batch[own].name(this[own], name, ...caller(this.named));
+    this.batch[inner].name(this[inner], name, ...caller(this.named));
     return this;
   }
 
@@ -159,6 +171,9 @@ export class Tensor {
 export class Program extends Held {
   /** Loads the program of a file: its URL, or its bytes. Only with `wgsl` may the file bring kernels of its own. */
   static async load(device, source, { wgsl = false } = {}) {
+    if (!(device instanceof Device)) {
+      throw new TypeError('a program is loaded on a device: `Program.load(device, source)`');
+    }
     let bytes = source;
     if (typeof source === 'string' || source instanceof URL) {
       const response = await fetch(source);
@@ -173,58 +188,61 @@ export class Program extends Held {
     if (!(bytes instanceof Uint8Array)) {
       throw new TypeError('a program is loaded from a URL, an ArrayBuffer or a Uint8Array');
     }
-    return new Program(await wasm.Program.fromBytes(device[own], bytes, wgsl));
+    return new Program(await wasm.Program.fromBytes(device[inner], bytes, wgsl));
   }
 
   /** Runs the program: typed arrays by the names of the inputs, and of the outputs. */
   async run(inputs = {}) {
     // A copy: a getter that throws must not leave through WebAssembly, nor `null` enter it.
-    return this[own].run({ ...inputs });
+    return this[inner].run({ ...inputs });
   }
 
   /** As `run`, with any number of rows: the leading axis of the inputs that were recorded with two rows or more. */
   async runRows(inputs = {}) {
-    return this[own].runRows({ ...inputs });
+    return this[inner].runRows({ ...inputs });
   }
 
   /** Runs the program `runs` times, and returns the mean time of each kernel beside its prediction. */
   async profile(inputs = {}, { runs = 1 } = {}) {
-    return new Profile(await this[own].profile({ ...inputs }, runs));
+    if (!Number.isInteger(runs) || runs < 1 || runs >= 2 ** 32) {
+      throw new RangeError(`the number of \`runs\` is a whole number from 1 to 2³² − 1, not ${String(runs)}`);
+    }
+    return new Profile(await this[inner].profile({ ...inputs }, runs));
   }
 
   /** The number of rows that the program was recorded with, and how each output depends on rows. */
   rows() {
-    return this[own].rows();
+    return this[inner].rows();
   }
 
   inputs() {
-    return this[own].inputs();
+    return this[inner].inputs();
   }
 
   outputs() {
-    return this[own].outputs();
+    return this[inner].outputs();
   }
 
   /** The plan: its kernels, their sides and the predictions. */
   plan() {
-    return new Plan(this[own].plan());
+    return new Plan(this[inner].plan());
   }
 
   explain() {
-    return this[own].explain();
+    return this[inner].explain();
   }
 }
 
 /** Figures as properties, and a picture of them. */
 class Pictured extends Held {
-  constructor(handle) {
-    super(handle);
-    Object.assign(this, handle.figures());
+  constructor(object) {
+    super(object);
+    Object.assign(this, object.figures());
   }
 
   /** The plan as one page of HTML, which needs no other file. */
   toHtml() {
-    return this[own].toHtml();
+    return this[inner].toHtml();
   }
 }
 
@@ -232,7 +250,7 @@ class Pictured extends Held {
 export class Plan extends Pictured {
   /** The recorded graph as SVG. */
   toSvg() {
-    return this[own].toSvg();
+    return this[inner].toSvg();
   }
 }
 
@@ -255,12 +273,13 @@ function position(batch, tensor) {
   if (!(tensor instanceof Tensor) || tensor.batch !== batch) {
     throw new TypeError('an operand is a tensor of the same batch');
   }
-  return tensor[own];
+  return tensor[inner];
 }
 
 function record(batch, name, operands, parameters, method) {
   const positions = Uint32Array.from(operands, (operand) => position(batch, operand));
-  return new Tensor(batch, batch[own].call(name, positions, parameters, ...caller(method)));
+  // A copy, since WebAssembly takes an array alone.
+  return new Tensor(batch, batch[inner].call(name, positions, [...parameters], ...caller(method)));
 }
 
 /** Gives batches and tensors a method for each operation. A tensor is the first operand of its own. */
@@ -285,9 +304,9 @@ const here = import.meta.url.split('?')[0];
 /** Places by their lines in stacks. */
 const places = new Map();
 
-/** The file and line of the caller of `own`, a function of this module that is under way. */
-function caller(own) {
-  for (const line of stack(own).split('\n')) {
+/** The file and line of the caller of `method`, a function of this module that is under way. */
+function caller(method) {
+  for (const line of stack(method).split('\n')) {
     if (line.includes(here)) continue;
     const known = places.get(line) ?? place(line);
     if (!known) continue;
@@ -297,16 +316,17 @@ function caller(own) {
   return ['script', 0];
 }
 
-/** The stack from the caller of `own` on. It takes most of the time of recording, so that V8 is asked for one frame. */
-function stack(own) {
+/** The stack from the caller of `method` on. It takes most of the time of recording, so that V8 is asked for one frame. */
+function stack(method) {
   if (!Error.captureStackTrace) return new Error().stack ?? '';
   const limit = Error.stackTraceLimit;
   const holder = {};
   // A page may have frozen `Error`.
   Reflect.set(Error, 'stackTraceLimit', 1);
-  Error.captureStackTrace(holder, own);
+  Error.captureStackTrace(holder, method);
   Reflect.set(Error, 'stackTraceLimit', limit);
-  return holder.stack;
+  // A page may have its own `Error.prepareStackTrace`, which returns any value.
+  return String(holder.stack);
 }
 
 /** The file and line in a line of a stack. */

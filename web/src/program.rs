@@ -1,13 +1,13 @@
 //! Programs.
 
-use js_sys::{Array, Object, Promise, Reflect};
-use onetrip::{Input, LoadOptions, Outputs, RowResult, Shape, Weights};
+use js_sys::{Array, Object, Promise, Reflect, Uint8Array};
+use onetrip::{DType, Input, LoadOptions, Outputs, RowResult, Shape, Weights};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
 use crate::device::Device;
 use crate::plan::{MeanProfile, Plan};
-use crate::values::{Elements, ToArray, for_dtype, for_elements, object, set, shape_array};
+use crate::values::{Elements, ToArray, bytes_of, for_dtype, for_elements, object, shape_array};
 use crate::{thrown, wrong};
 
 /// A program: recorded once, run as often as wanted.
@@ -19,14 +19,14 @@ impl Program {
     /// Loads the program in `bytes`, a file that any onetrip has saved. Kernels of its own in WGSL are refused unless
     /// `wgsl` allows them.
     #[wasm_bindgen(js_name = fromBytes, unchecked_return_type = "Promise<Program>")]
-    pub fn from_bytes(device: &Device, bytes: Vec<u8>, wgsl: bool) -> Promise {
-        let device = device.0.clone();
-        future_to_promise(async move {
+    pub fn from_bytes(device: &Device, bytes: &Uint8Array, wgsl: bool) -> Result<Promise, JsValue> {
+        let (device, bytes) = (device.0.clone(), bytes_of(bytes)?);
+        Ok(future_to_promise(async move {
             let options = LoadOptions { wgsl, ..LoadOptions::default() };
             let file = Weights::from_bytes(bytes).map_err(|error| thrown(&error))?;
             let program = onetrip::Program::load_with(&device, &file, options).await;
             program.map(|program| Self(program).into()).map_err(|error| thrown(&error))
-        })
+        }))
     }
 
     /// Runs the program with `inputs`, typed arrays by the names of the inputs, and returns all named outputs.
@@ -36,7 +36,7 @@ impl Program {
         #[wasm_bindgen(unchecked_param_type = "Record<string, TypedArray>")] inputs: &Object,
     ) -> Result<Promise, JsValue> {
         self.with(inputs, async |program, given| {
-            results(program, &program.run(given.iter().map(input)).await?)
+            results(&program.run(given.iter().map(input)).await?)
         })
     }
 
@@ -47,7 +47,7 @@ impl Program {
         #[wasm_bindgen(unchecked_param_type = "Record<string, TypedArray>")] inputs: &Object,
     ) -> Result<Promise, JsValue> {
         self.with(inputs, async |program, given| {
-            results(program, &program.run_rows(given.iter().map(input)).await?)
+            results(&program.run_rows(given.iter().map(input)).await?)
         })
     }
 
@@ -132,14 +132,14 @@ impl Program {
 }
 
 /// All named outputs of a run, as typed arrays by name.
-fn results(program: &onetrip::Program, outputs: &Outputs) -> Result<JsValue, onetrip::Error> {
-    let results = Object::new();
-    for (name, dtype, _) in program.outputs() {
-        let Some(name) = name else { continue };
+fn results(outputs: &Outputs) -> Result<JsValue, onetrip::Error> {
+    let result = |(name, dtype): (&str, DType)| {
         let array = for_dtype!(dtype, T => T::to_array(&outputs.read_view::<T>(name)?));
-        set(&results, name, &array);
-    }
-    Ok(results.into())
+        Ok::<_, onetrip::Error>(JsValue::from(Array::of2(&name.into(), &array)))
+    };
+    let results = outputs.names().map(result).collect::<Result<Array, _>>()?;
+    // Setting properties instead would make the result `__proto__` the prototype. Pairs with names cannot fail.
+    Ok(Object::from_entries(&results).map_or(JsValue::UNDEFINED, Into::into))
 }
 
 /// The inputs of a run by name.

@@ -52,6 +52,24 @@ export async function checkRows(checks, device) {
   await checks.throws(() => mixing.runRows({ x: new Float32Array(6) }), /RowsError: .*softmax/, 'a run that mixes rows');
 }
 
+/** A hundred runs at once of one program, which is freed meanwhile. */
+export async function checkRunsAtOnce(checks, device) {
+  using batch = device.batch();
+  const shares = batch.input('x', [4, 3]).softmax(1);
+  shares.named('y').sum(0).named('total');
+  const program = await batch.compile();
+  const one = async (run) => {
+    const rows = run % 9;
+    const x = Float32Array.from({ length: 3 * rows }, (_, at) => at % 5);
+    const { y, total } = rows === 4 && run % 2 ? await program.run({ x }) : await program.runRows({ x });
+    return y.length === 3 * rows && Math.abs(total[0] + total[1] + total[2] - rows) < 1e-4;
+  };
+  const runs = Array.from({ length: 100 }, (_, run) => one(run));
+  program.free();
+  const right = (await Promise.all(runs)).filter((isRight) => isRight).length;
+  checks.that(right === 100, `${right} of 100 runs at once are right`);
+}
+
 /** Plans and profiles as pictures: the browser's own parsers read them. */
 export async function checkPictures(checks, device) {
   using program = await layer(device, 4);
