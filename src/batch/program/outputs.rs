@@ -122,29 +122,30 @@ impl Outputs {
     }
 
     /// The names of all results, each with its element type, in the order of [`Program::outputs`]. A result that has
-    /// several names comes once by each.
+    /// several names comes once by each, one that has none by its [`output_names`](Program::output_names).
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use onetrip::{DType, Device, GpuCommandBatch};
+    /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let y = batch.input::<f32>("x", 2).relu().named("y").named("positive");
     /// batch.outputs((y, y.sum(0).named("sum")));
     /// let outputs = batch.compile().await?.run([("x", &[-1.0_f32, 3.0])]).await?;
-    /// let names: Vec<_> = outputs.names().collect();
-    /// assert_eq!(names, [("positive", DType::F32), ("y", DType::F32), ("sum", DType::F32)]);
+    /// let names: Vec<_> = outputs.names().map(|(name, dtype)| format!("{name}: {dtype}")).collect();
+    /// assert_eq!(names, ["positive: f32", "y: f32", "sum: f32"]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    pub fn names(&self) -> impl Iterator<Item = (&str, DType)> {
+    pub fn names(&self) -> impl Iterator<Item = (String, DType)> {
         let Record { graph, names, .. } = &*self.program.0.recorded;
-        let outputs = graph.outputs().into_iter().enumerate();
-        let positions: HashMap<NodeId, usize> = outputs.map(|(at, id)| (id, at)).collect();
-        let named = names
-            .iter()
-            .filter_map(|(name, id)| positions.get(&id).map(|&at| (at, name, graph[id].ty.dtype)));
-        let mut named: Vec<_> = named.collect();
-        named.sort_unstable_by_key(|&(at, name, _)| (at, name));
-        named.into_iter().map(|(_, name, dtype)| (name, dtype))
+        let outputs = graph.outputs();
+        let first = names.outputs(&outputs).into_iter().enumerate();
+        let positions: HashMap<NodeId, usize> =
+            outputs.iter().enumerate().map(|(at, &id)| (id, at)).collect();
+        let others = names.iter().filter_map(|(name, id)| Some((*positions.get(&id)?, name.to_owned())));
+        let mut all: Vec<_> = first.chain(others).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().map(move |(at, name)| (name, graph[outputs[at]].ty.dtype))
     }
 
     /// The counters of the run.
@@ -164,7 +165,7 @@ impl Outputs {
     fn node<T: Element>(&self, key: impl KeyOf<T>) -> Result<NodeId, ReadError> {
         let program = &*self.program.0;
         let recorded = &*program.recorded;
-        let node = program.find(key.key()).map_err(|unknown| match unknown {
+        let node = program.find_result(key.key()).map_err(|unknown| match unknown {
             Unknown::Id { id_of } => ReadError::Foreign { id_of, batch: recorded.brand },
             Unknown::Name(name) => ReadError::UnknownName { name, there: program.result_names() },
         })?;
