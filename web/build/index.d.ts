@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 // The types of the package. The operations come from the registry of onetrip.
 //
 // A wrong argument, or an object after `free`, is a `TypeError`. Data that the memory of WebAssembly has no room for are a
@@ -10,7 +11,7 @@ export interface OnetripError extends Error {
    * - `RecordError`: mistakes of recording, each with its file and line.
    * - `PlanError`: a graph that is sound and cannot be planned, as an empty batch.
    * - `DeviceError`: a device that could not be opened, was lost, or has too little memory.
-   * - `FaultError`: data that an operation cannot work with, as an index out of range.
+   * - `FaultError`: data that an operation cannot work with, as an index out of range or a division of integers by 0.
    * - `RunError`: a run that was not made, or not to its end.
    * - `ReadError`: a result that is not there.
    * - `RowsError`: rows that cannot be cut and joined, as those that an operation mixes.
@@ -52,8 +53,8 @@ export interface DeviceInfo {
 
 /** An input or an output of a program. */
 export interface ValueInfo {
-  /** Of several names the first in order; `null` without a name. */
-  name: string | null;
+  /** Of several names the first in order. An output without a name has `output` and its position, such as `output0`. */
+  name: string;
   dtype: DType;
   shape: number[];
 }
@@ -70,7 +71,10 @@ export interface PlanFigures {
   peakBytes: number;
   /** Predicted seconds of a run. */
   predicted: number;
-  /** Predicted seconds of a run on each side; `null` for a side that cannot run it. */
+  /**
+   * Predicted seconds of a run on each side; `null` for a side that cannot run it, or that the device was not opened
+   * with.
+   */
   predictions: { cpu: number | null; gpu: number | null };
   /** The page of `explain`. */
   text: string;
@@ -108,7 +112,7 @@ export interface ProfileFigures {
     bytesUp: number;
     bytesDown: number;
     peakBytes: number;
-    /** Seconds from the first copy to the last result. */
+    /** Seconds from the first copy to the last result: of several runs the mean. */
     runTime: number;
   };
 }
@@ -118,8 +122,8 @@ export interface Rows {
   /** The number of rows that the program was recorded with. */
   recorded: number;
   outputs: {
-    /** Of several names the first in order; `null` without a name. */
-    name: string | null;
+    /** As in `outputs()`. */
+    name: string;
     /** One result for each row, a reduction of all rows, or the same for all rows. */
     kind: 'perRow' | 'sum' | 'mean' | 'max' | 'min' | 'constant';
     /** The axis that has the rows; `null` for other kinds than `perRow`. */
@@ -175,7 +179,10 @@ export class Device {
   info(): DeviceInfo;
   /** The speed of both sides as it is known now: typical figures until it was measured. */
   profile(): DeviceProfile;
-  /** Measures the speed of both sides. Later plans use the new figures. */
+  /**
+   * Measures the speed of both sides, in one to two seconds. Later plans use the new figures. A page that is isolated from
+   * other origins has a finer clock.
+   */
   calibrate(): Promise<DeviceProfile>;
   /** An empty batch. */
   batch(): Batch;
@@ -186,7 +193,10 @@ export class Device {
   [Symbol.dispose](): void;
 }
 
-/** A batch of recorded operations. Recording never throws for a mistake: `compile`, `execute` and `explain` throw all. */
+/**
+ * A batch of recorded operations. Recording throws a `TypeError` for an argument that is no tensor, array, shape, name or
+ * type. All other mistakes are collected, and thrown by `compile`, `execute`, `explain` and `check`.
+ */
 export class Batch {
   private constructor();
   /** An input of a program: each run gives data of this shape and type by this name. */
@@ -195,7 +205,12 @@ export class Batch {
   upload(data: TypedArray, shape?: Shape): Tensor;
   /** Records the operation `name` of those that `operations()` lists. Throws a `TypeError` if it lists none. */
   call(name: string, operands: Tensor[], parameters?: (number | boolean | number[])[]): Tensor;
-  /** Runs all that was recorded. Rejects with a `RecordError` for mistakes, with a `DeviceError` for a lost GPU. */
+  /**
+   * The elements of `x` as elements of another type. Floats become integers by truncation, within their range, and NaN
+   * becomes 0. Every number but 0 becomes true.
+   */
+  cast(x: Tensor, dtype: DType): Tensor;
+  /** Runs all that was recorded, which takes no inputs: data come by `upload`. Rejects with a `RecordError` for mistakes, with a `DeviceError` for a lost GPU. */
   execute(): Promise<void>;
   /** The elements of a tensor of the last `execute`. Rejects with a `ReadError` if it has none. */
   read(tensor: Tensor): Promise<TypedArray>;
@@ -243,8 +258,13 @@ export class Tensor {
   /** The shape; `undefined` if the tensor comes from a mistake. */
   readonly shape: number[] | undefined;
   readonly dtype: DType;
-  /** Makes the tensor an output of the program by this name. No two tensors of a batch have the same name. */
+  /**
+   * Makes the tensor an output of the program by this name, or by one more. Once a value has a name, only values with
+   * names are results. No two tensors of a batch have the same name.
+   */
   named(name: string): this;
+  /** As the `cast` of batches. */
+  cast(dtype: DType): Tensor;
   /** The elements after `execute` of the batch. */
   read(): Promise<TypedArray>;
   // OPERATIONS OF TENSORS
@@ -263,28 +283,29 @@ export class Program {
     options?: { wgsl?: boolean },
   ): Promise<Program>;
   /**
-   * Runs the program: typed arrays by the names of the inputs, and of the outputs. Rejects with a `DataError` for data of
-   * another type or length than `inputs()` tells.
+   * Runs the program: typed arrays by the names of the inputs, and of the outputs. Rejects with a `TypeError` for arrays
+   * of another type than `inputs()` tells, with a `DataError` for another length, another name or a missing input. The
+   * first run of a program is slower than later ones, since browsers compile WebAssembly and shaders while they run.
    */
   run(inputs?: Record<string, TypedArray>): Promise<Record<string, TypedArray>>;
   /**
-   * As `run`, with any number of rows: the leading axis of the inputs, which must be recorded with two rows or more.
-   * There may be none. Rejects with a `RowsError` where an operation mixes rows, with its file and line, and for data that
-   * are no whole number of rows.
+   * As `run`, with any number of rows, also none: the leading axis of all inputs that have axes, or of those that `rowsOf`
+   * names. It must be recorded with two rows or more. Other inputs are given whole. Rejects with a `RowsError` where an
+   * operation mixes rows, with its file and line, and for data that are no whole number of rows.
    */
-  runRows(inputs?: Record<string, TypedArray>): Promise<Record<string, TypedArray>>;
+  runRows(inputs?: Record<string, TypedArray>, options?: { rowsOf?: string[] }): Promise<Record<string, TypedArray>>;
   /**
    * The number of rows that the program was recorded with, and how each output depends on rows. Throws a `RowsError` where
    * an operation mixes rows.
    */
-  rows(): Rows;
+  rows(options?: { rowsOf?: string[] }): Rows;
   /** The inputs, as they were recorded. */
   inputs(): ValueInfo[];
-  /** The outputs, as they were recorded; `run` returns those with a name. */
+  /** The outputs, as they were recorded. */
   outputs(): ValueInfo[];
   /**
-   * Runs the program `runs` times, from 1 on, by default once. Returns the mean time of each kernel beside its prediction;
-   * the counts are those of the first run.
+   * Runs the program `runs` times, from 1 on, by default once. Returns the mean time of each kernel beside its prediction,
+   * and that of a run; the counts and stages are those of the first run.
    */
   profile(inputs?: Record<string, TypedArray>, options?: { runs?: number }): Promise<Profile>;
   /** The plan of the next run. */

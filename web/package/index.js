@@ -73,7 +73,7 @@ export class Device extends Held {
     return this[inner].profile();
   }
 
-  /** Measures the speed of both sides, in under half a second on a fast machine. Later plans use the new figures. */
+  /** Measures the speed of both sides, in one to two seconds. Later plans use the new figures. */
   async calibrate() {
     return this[inner].calibrate();
   }
@@ -89,7 +89,7 @@ export class Device extends Held {
   }
 }
 
-/** A batch of recorded operations. Recording never throws for a mistake: `compile`, `execute` and `explain` throw all. */
+/** A batch of recorded operations. `compile`, `execute`, `explain` and `check` throw all mistakes of recording. */
 export class Batch extends Held {
   /** An input, whose data comes with each run of a program. */
   input(name, shape, dtype = 'f32') {
@@ -106,13 +106,19 @@ export class Batch extends Held {
     return record(this, name, operands, parameters, this.call);
   }
 
+  /** The elements of `x` as elements of another type. */
+  cast(x, dtype) {
+    return cast(this, x, dtype, this.cast);
+  }
+
   async execute() {
     await this[inner].execute();
   }
 
   /** The elements of a tensor after `execute`. */
   async read(tensor) {
-    return this[inner].read(position(this, tensor));
+    if (!isOf(this, tensor)) throw new TypeError(`\`read\` takes a tensor of the same batch, not ${kind(tensor)}`);
+    return this[inner].read(tensor[inner]);
   }
 
   async compile() {
@@ -161,6 +167,11 @@ export class Tensor {
     return this;
   }
 
+  /** The elements as elements of another type. */
+  cast(dtype) {
+    return cast(this.batch, this, dtype, this.cast);
+  }
+
   /** The elements after `execute` of the batch. */
   read() {
     return this.batch.read(this);
@@ -172,23 +183,23 @@ export class Program extends Held {
   /** Loads the program of a file: its URL, or its bytes. Only with `wgsl` may the file bring kernels of its own. */
   static async load(device, source, { wgsl = false } = {}) {
     if (!(device instanceof Device)) {
-      throw new TypeError('a program is loaded on a device: `Program.load(device, source)`');
+      const hint = device instanceof Promise ? '; `await` the promise first' : '';
+      throw new TypeError(`a program is loaded on a device: \`Program.load(device, source)\`${hint}`);
     }
-    let bytes = source;
-    if (typeof source === 'string' || source instanceof URL) {
-      const response = await fetch(source);
-      if (!response.ok) {
-        throw new Error(`${source}: the server answers ${response.status} ${response.statusText}`);
-      }
-      bytes = await response.arrayBuffer();
-    }
+    const isUrl = typeof source === 'string' || source instanceof URL;
+    let bytes = isUrl ? await fetched(source) : source;
     if (bytes instanceof ArrayBuffer) {
       bytes = new Uint8Array(bytes);
     }
     if (!(bytes instanceof Uint8Array)) {
       throw new TypeError('a program is loaded from a URL, an ArrayBuffer or a Uint8Array');
     }
-    return new Program(await wasm.Program.fromBytes(device[inner], bytes, wgsl));
+    try {
+      return new Program(await wasm.Program.fromBytes(device[inner], bytes, wgsl));
+    } catch (error) {
+      if (isUrl && error instanceof Error) error.message = `${source}: ${error.message}`;
+      throw error;
+    }
   }
 
   /** Runs the program: typed arrays by the names of the inputs, and of the outputs. */
@@ -197,9 +208,9 @@ export class Program extends Held {
     return this[inner].run({ ...inputs });
   }
 
-  /** As `run`, with any number of rows: the leading axis of the inputs that were recorded with two rows or more. */
-  async runRows(inputs = {}) {
-    return this[inner].runRows({ ...inputs });
+  /** As `run`, with any number of rows: the leading axis of all inputs, or of those that `rowsOf` names. */
+  async runRows(inputs = {}, { rowsOf } = {}) {
+    return this[inner].runRows({ ...inputs }, names(rowsOf));
   }
 
   /** Runs the program `runs` times, and returns the mean time of each kernel beside its prediction. */
@@ -211,8 +222,8 @@ export class Program extends Held {
   }
 
   /** The number of rows that the program was recorded with, and how each output depends on rows. */
-  rows() {
-    return this[inner].rows();
+  rows({ rowsOf } = {}) {
+    return this[inner].rows(names(rowsOf));
   }
 
   inputs() {
@@ -269,17 +280,57 @@ export async function registry() {
   return wasm.registry();
 }
 
-function position(batch, tensor) {
-  if (!(tensor instanceof Tensor) || tensor.batch !== batch) {
-    throw new TypeError('an operand is a tensor of the same batch');
+/** The bytes of the file at `url`. */
+async function fetched(url) {
+  const response = await fetch(url);
+  if (!response.ok) {
+    throw new Error(`${url}: the server answers ${response.status} ${response.statusText}`);
   }
-  return tensor[inner];
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  // A file of safetensors begins with a length below 2^32 in eight bytes.
+  const isPage = /^\s*<(!doctype|html|\?xml)/i.test(String.fromCharCode(...bytes.subarray(0, 64)));
+  if (isPage) throw new Error(`${url}: the server sent a page of HTML in place of the file`);
+  return bytes;
+}
+
+/** A copy of the names of inputs in `rowsOf`. */
+function names(rowsOf) {
+  if (rowsOf === undefined) return undefined;
+  if (!Array.isArray(rowsOf) || !rowsOf.every((name) => typeof name === 'string')) {
+    throw new TypeError('`rowsOf` is an array of names of inputs');
+  }
+  return [...rowsOf];
+}
+
+/** The kind of a value in messages. */
+function kind(value) {
+  if (value instanceof Tensor) return 'one of another batch';
+  return typeof value === 'number' ? `the number ${value}` : value === null ? 'null' : `a value of type ${typeof value}`;
+}
+
+const isOf = (batch, tensor) => tensor instanceof Tensor && tensor.batch === batch;
+
+/** The positions of the operands of the operation `name`, which `method` was called for. */
+function positions(batch, name, operands, method) {
+  return Uint32Array.from(operands, (operand) => {
+    if (isOf(batch, operand)) return operand[inner];
+    const [file, line] = caller(method);
+    const hint = typeof operand === 'number' ? '; for a number use `scale` or `add_scalar`' : '';
+    throw new TypeError(
+      `${file}:${line}: ${String(name)}: an operand is a tensor of the same batch, not ${kind(operand)}${hint}`,
+    );
+  });
 }
 
 function record(batch, name, operands, parameters, method) {
-  const positions = Uint32Array.from(operands, (operand) => position(batch, operand));
+  const at = positions(batch, name, operands, method);
   // A copy, since WebAssembly takes an array alone.
-  return new Tensor(batch, batch[inner].call(name, positions, [...parameters], ...caller(method)));
+  return new Tensor(batch, batch[inner].call(name, at, [...parameters], ...caller(method)));
+}
+
+function cast(batch, x, dtype, method) {
+  const [at] = positions(batch, 'cast', [x], method);
+  return new Tensor(batch, batch[inner].cast(at, dtype, ...caller(method)));
 }
 
 /** Gives batches and tensors a method for each operation. A tensor is the first operand of its own. */
@@ -307,7 +358,8 @@ const places = new Map();
 /** The file and line of the caller of `method`, a function of this module that is under way. */
 function caller(method) {
   for (const line of stack(method).split('\n')) {
-    if (line.includes(here)) continue;
+    // Such a stack has no frame of this module; in a bundle the caller is in the same file.
+    if (!Error.captureStackTrace && line.includes(here)) continue;
     const known = places.get(line) ?? place(line);
     if (!known) continue;
     places.set(line, known);

@@ -82,12 +82,23 @@ impl Batch {
     ) -> Result<u32, JsValue> {
         let name = text_of("the name of an operation", name)?;
         let operands = operands.iter().map(|&at| self.value(at)).collect::<Result<Vec<_>, _>>()?;
-        let parameters = parameters(given)?;
+        let parameters = parameters(given)
+            .map_err(|why| wrong(format!("{file}:{line}: {name}: {why}")))?;
         let _at = self.batch.at(file, line);
         let called = self.batch.call(&name, &operands, &parameters);
         called
             .map(|value| self.push(value))
             .ok_or_else(|| wrong(format!("there is no operation {name:?}")))
+    }
+
+    /// Records the values of a value as elements of another type.
+    pub fn cast(&self, at: u32, dtype: &JsValue, file: &str, line: u32) -> Result<u32, JsValue> {
+        let (value, dtype) = (self.value(at)?, dtype_of(dtype)?);
+        let _at = self.batch.at(file, line);
+        let cast = for_dtype!(value.dtype(), T => value.typed::<T>().map(|id| {
+            for_dtype!(dtype, U => self.push(self.batch.cast::<T, U>(id)))
+        }));
+        cast.ok_or_else(|| wrong("the tensor is of another type"))
     }
 
     /// Names a value, which a program then returns.
@@ -139,7 +150,7 @@ impl Batch {
         let batch = Rc::clone(&self.batch);
         future_to_promise(async move {
             let program = batch.compile().await;
-            program.map(|program| Program(program).into()).map_err(|error| thrown(&error))
+            program.map(|program| Program::new(program).into()).map_err(|error| thrown(&error))
         })
     }
 

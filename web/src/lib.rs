@@ -9,11 +9,14 @@ mod operations;
 mod plan;
 mod program;
 mod values;
+mod words;
 
 use std::fmt;
 
 use js_sys::{Function, RangeError, Reflect, TypeError};
 use wasm_bindgen::prelude::*;
+
+use crate::words::in_javascript;
 
 #[wasm_bindgen]
 unsafe extern "C" {
@@ -39,7 +42,7 @@ fn report(text: &str) {
     }
 }
 
-/// An `Error` with the text of `error`, whose name tells its kind.
+/// An `Error` with the text of `error` in the names of JavaScript. Its name tells its kind.
 fn thrown(error: &onetrip::Error) -> JsValue {
     let name = match error {
         onetrip::Error::Record(_) => "RecordError",
@@ -52,7 +55,7 @@ fn thrown(error: &onetrip::Error) -> JsValue {
         onetrip::Error::Data(_) => "DataError",
         _ => "Error",
     };
-    named_error(name, error)
+    named_error(name, &in_javascript(&error.to_string()))
 }
 
 /// The error for an argument of a wrong type or form.

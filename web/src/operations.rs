@@ -5,7 +5,6 @@ use onetrip::{Parameter, ParameterKind};
 use wasm_bindgen::prelude::*;
 
 use crate::values::object;
-use crate::wrong;
 
 /// All operations that batches record by name, each with its name, family, documentation, number of operands, and
 /// parameters.
@@ -43,12 +42,12 @@ pub fn registry() -> Array {
 
 /// The parameters in `given`: numbers, truth values and arrays of whole numbers. Those from the first `undefined` on
 /// are left out.
-pub(crate) fn parameters(given: &Array) -> Result<Vec<Parameter>, JsValue> {
+pub(crate) fn parameters(given: &Array) -> Result<Vec<Parameter>, &'static str> {
     let known = given.iter().take_while(|value| !value.is_undefined());
     known.map(|value| parameter(&value)).collect()
 }
 
-fn parameter(value: &JsValue) -> Result<Parameter, JsValue> {
+fn parameter(value: &JsValue) -> Result<Parameter, &'static str> {
     if let Some(number) = value.as_f64() {
         return Ok(Parameter::Number(number));
     }
@@ -61,5 +60,5 @@ fn parameter(value: &JsValue) -> Result<Parameter, JsValue> {
     };
     let list = value.dyn_ref::<Array>().and_then(|list| list.iter().map(whole).collect());
     list.map(Parameter::List)
-        .ok_or_else(|| wrong("a parameter is a number, a truth value or an array of whole numbers"))
+        .ok_or("a parameter is a number, a truth value or an array of whole numbers")
 }

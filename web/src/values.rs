@@ -86,11 +86,27 @@ impl Elements {
             Some("Uint8Array") => {
                 Ok(Self::Bool(bytes_of(given)?.into_iter().map(|byte| byte != 0).collect()))
             }
-            _ => Err(wrong(
-                "data are a Float32Array, Int32Array or Uint32Array; a Uint16Array holds the bits of f16, a \
+            _ => Err(wrong(format!(
+                "data are a Float32Array, Int32Array or Uint32Array, not {}; a Uint16Array holds the bits of f16, a \
                  Uint8Array truth values",
-            )),
+                kind_of(given)
+            ))),
         }
+    }
+
+    /// As [`of`](Self::of), for the input `name` with elements `dtype`.
+    pub fn of_input(name: &str, dtype: DType, given: &JsValue) -> Result<Self, JsValue> {
+        let class = array_class(dtype);
+        if typed_array_class(given).as_deref() == Some(class) {
+            return Self::of(given);
+        }
+        let holds = match dtype {
+            DType::F16 => " with the bits of f16",
+            DType::Bool => " with truth values",
+            DType::F32 | DType::I32 | DType::U32 => "",
+        };
+        let (a, given) = (article(class), kind_of(given));
+        Err(wrong(format!("input {name:?} takes {a} {class}{holds}, not {given}")))
     }
 
     pub fn len(&self) -> usize {
@@ -109,6 +125,39 @@ fn typed_array_class(given: &JsValue) -> Option<String> {
     let is_view = ArrayBuffer::is_view(given);
     let class = is_view.then(|| Reflect::get(given, &Symbol::to_string_tag()).ok())?;
     class?.as_string()
+}
+
+/// The class of the typed arrays with elements `dtype`.
+fn array_class(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "Float32Array",
+        DType::F16 => "Uint16Array",
+        DType::I32 => "Int32Array",
+        DType::U32 => "Uint32Array",
+        DType::Bool => "Uint8Array",
+    }
+}
+
+fn article(class: &str) -> &'static str {
+    if class.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" }
+}
+
+/// The kind of a value in messages, such as `a Float64Array`.
+fn kind_of(given: &JsValue) -> String {
+    if given.is_undefined() || given.is_null() {
+        return if given.is_null() { "null" } else { "undefined" }.into();
+    }
+    let class = match Array::is_array(given) {
+        true => Some("Array".into()),
+        // A getter of the page's own may throw.
+        false if given.is_object() => {
+            Reflect::get(given, &Symbol::to_string_tag()).ok().and_then(|tag| tag.as_string())
+        }
+        false => given.js_typeof().as_string(),
+    };
+    let class = class.unwrap_or_else(|| "Object".into());
+    let article = if class.starts_with('o') { "an" } else { article(&class) };
+    format!("{article} {class}")
 }
 
 /// `length` elements that `copy` fills from the typed array `given`.
