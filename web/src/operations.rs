@@ -25,13 +25,26 @@ pub fn operations() -> Array {
         JsValue::from(object([
             ("name", info.name.into()),
             ("family", info.family.into()),
-            ("doc", info.doc.into()),
+            ("doc", plain(info.doc).into()),
             ("dtypes", info.dtypes.into()),
             ("operands", (operation.operands as u32).into()),
             ("parameters", parameters.collect::<Array>().into()),
         ]))
     });
     all.collect()
+}
+
+/// `doc` without the targets of its links, whose paths are those of Rust.
+fn plain(doc: &str) -> String {
+    let mut parts = doc.split("](");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        if let Some(open) = text.rfind('[') {
+            text.remove(open);
+        }
+        text.push_str(part.split_once(')').map_or(part, |(_, rest)| rest));
+    }
+    text.replace("`Fault`", "`FaultError`")
 }
 
 /// The names of all operations of the registry.

@@ -10,7 +10,7 @@ use wasm_bindgen_futures::future_to_promise;
 
 use crate::device::Device;
 use crate::plan::{MeanProfile, Plan};
-use crate::values::{Elements, ToArray, bytes_of, for_dtype, for_elements, object, shape_array};
+use crate::values::{Elements, ToArray, about_input, bytes_of, for_dtype, for_elements, object, shape_array};
 use crate::thrown;
 
 /// A program: recorded once, run as often as wanted.
@@ -165,7 +165,7 @@ impl Program {
             let elements = match types.get(&*name) {
                 Some(&dtype) => Elements::of_input(&name, dtype, &data),
                 // The run refuses the name.
-                None => Elements::of(&data),
+                None => Elements::of(&data).map_err(|error| about_input(&name, error)),
             };
             Ok((name, elements?))
         };

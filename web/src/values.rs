@@ -98,7 +98,7 @@ impl Elements {
     pub fn of_input(name: &str, dtype: DType, given: &JsValue) -> Result<Self, JsValue> {
         let class = array_class(dtype);
         if typed_array_class(given).as_deref() == Some(class) {
-            return Self::of(given);
+            return Self::of(given).map_err(|error| about_input(name, error));
         }
         let holds = match dtype {
             DType::F16 => " with the bits of f16",
@@ -125,6 +125,14 @@ fn typed_array_class(given: &JsValue) -> Option<String> {
     let is_view = ArrayBuffer::is_view(given);
     let class = is_view.then(|| Reflect::get(given, &Symbol::to_string_tag()).ok())?;
     class?.as_string()
+}
+
+/// The same error, whose message names the input.
+pub(crate) fn about_input(name: &str, error: JsValue) -> JsValue {
+    if let Some(error) = error.dyn_ref::<js_sys::Error>() {
+        error.set_message(&format!("input {name:?}: {}", String::from(error.message())));
+    }
+    error
 }
 
 /// The class of the typed arrays with elements `dtype`.

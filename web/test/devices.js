@@ -24,6 +24,7 @@ export async function checkLoss(checks) {
   } catch (error) {
     checks.that(/DeviceError: .*lost/.test(`${error.name}: ${error.message}`), `under way: ${error}`);
   }
+  await checks.throws(() => before.run({ x }), /or go on with `Device\.cpu\(\)`$/, 'the words of a loss');
   await checks.throws(() => before.run({ x }), /DeviceError: .*lost/, 'a run on a lost device');
   const next = await Device.gpu();
   const again = await program(next);
@@ -82,6 +83,7 @@ export async function checkNoGpu(checks) {
   const device = await Device.auto();
   const { isGpu, fallback } = device.info();
   checks.that(!isGpu && /found: none/.test(fallback), `it says why: ${fallback}`);
+  checks.that(fallback.includes('`Device.cpu()`') && !/::|ONETRIP_/.test(fallback), `in JavaScript: ${fallback}`);
   await checks.throws(() => Device.gpu(), /DeviceError: /, 'a GPU where there is none');
   const again = await program(device);
   checks.that(isRight((await again.run({ x })).y), 'a run on the CPU');

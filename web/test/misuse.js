@@ -37,7 +37,8 @@ export async function checkArguments(checks, device) {
   for (const data of [...others, ...fakes]) {
     const what = `data that are ${Object.prototype.toString.call(data)}`;
     await checks.throws(() => batch.upload(data), /TypeError: data are a/, what);
-    await checks.throws(() => program.runRows({ x: data }), /TypeError: input "x": data are a/, what);
+    await checks.throws(() => program.runRows({ x: data }), /TypeError: input "x" takes a Float32Array, not /, what);
+    await checks.throws(() => program.runRows({ z: data }), /TypeError: input "z": data are a/, `${what} for no input`);
   }
   if (ArrayBuffer.prototype.resize) {
     const shrunk = new ArrayBuffer(12, { maxByteLength: 12 });

@@ -1,5 +1,7 @@
 // Names are any text, in results and in pictures.
 
+import { Program } from '/package/index.js';
+
 /** A name is any text. None is a property of results by itself, and none is markup in a picture. */
 export async function checkNames(checks, device) {
   for (const name of ['__proto__', 'constructor', '0', '', 'é ☃ 𝒳', 'a\0b', '<script>"&]]>']) {
@@ -16,6 +18,24 @@ export async function checkNames(checks, device) {
   using program = await batch.compile();
   const names = Object.keys(await program.run({ x: new Float32Array(3) }));
   checks.that(`${names}` === 'x,y,a,b', `a value has each of its names: ${names}`);
+}
+
+/** Outputs without a name have the names that the program's file gives them. */
+export async function checkOutputs(checks, device) {
+  using batch = device.batch();
+  const x = batch.input('output1', 3);
+  x.relu();
+  x.neg();
+  using recorded = await batch.compile();
+  using loaded = await Program.load(device, await batch.toBytes());
+  for (const program of [recorded, loaded]) {
+    const results = await program.run({ output1: new Float32Array([-1, 0, 2]) });
+    checks.that(`${results.output0}` === '0,0,2', `the first output: ${results.output0}`);
+    const names = program.outputs().map(({ name }) => name);
+    checks.that(`${names}` === 'output0,output1.1', `the outputs are ${names}`);
+    checks.that(`${Object.keys(results)}` === `${names}`, `the results are ${Object.keys(results)}`);
+    checks.that(`${results['output1.1']}` === '1,0,-2', `the second output: ${results['output1.1']}`);
+  }
 }
 
 const EVIL = '<script>top.isHurt = true</script>"\'&]]>--><img src=x onerror="top.isHurt = true">';
