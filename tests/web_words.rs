@@ -25,7 +25,10 @@ fn each_replaced_part_is_in_the_sources() {
     let mut sources = String::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut sources);
     for (rust, _) in words::WORDS {
-        assert!(sources.contains(rust), "no message has {rust:?} any more: change web/src/words.rs");
+        assert!(
+            sources.contains(rust),
+            "no message has {rust:?} any more: change web/src/words.rs"
+        );
     }
 }
 

@@ -23,7 +23,7 @@ use self::probe_groups::ProbeGroups;
 pub use self::probe_groups::Progress;
 pub(crate) use self::subject::{AtOnce, Pace, Subject};
 use crate::base::clock::Stopwatch;
-use crate::cost::{Backend, DeviceProfile, SideProfile};
+use crate::cost::{Backend, Curve, DeviceProfile, SideProfile};
 use crate::error::{DeviceError, Error, Result, RunError};
 use crate::exec::gpu::Gpu;
 use crate::exec::threads;
@@ -35,8 +35,9 @@ const TILES: f64 = 6.0;
 
 /// Rounds before the one that counts, where code is compiled while it runs.
 const MOST_ROUNDS: usize = 3;
-/// Two rounds agree if no rate of one is so many times that of the other.
-const AGREES: f64 = 1.25;
+/// Two rounds agree if no rate of one is so many times that of the other. Code that is not optimised yet takes five times
+/// as long and more.
+const AGREES: f64 = 1.5;
 
 /// Measures both sides, and reports each step to `progress`. Returns `None` if the pace said to stop.
 pub(crate) async fn measure(
@@ -93,8 +94,7 @@ async fn settle(bench: &Bench<'_>, typical: &SideProfile) -> Result<()> {
     let mut before = typical.clone();
     for _ in 0..MOST_ROUNDS {
         let mut ignore = |_| {};
-        let mut groups =
-            ProbeGroups::new(&mut ignore, sides::GROUPS_CPU, sides::GROUPS_CPU as f64);
+        let mut groups = ProbeGroups::new(&mut ignore, sides::GROUPS_CPU, sides::GROUPS_CPU as f64);
         let side = sides::measure(bench, typical, &mut groups, ready(Ok(()))).await?;
         if agree(&before, &side) {
             break;
@@ -104,13 +104,18 @@ async fn settle(bench: &Bench<'_>, typical: &SideProfile) -> Result<()> {
     Ok(())
 }
 
-/// True if the rates of the largest sizes are about the same.
+/// True if the rates of the smallest and of the largest sizes are about the same.
 fn agree(one: &SideProfile, other: &SideProfile) -> bool {
-    let rates = |side: &SideProfile| {
-        [&side.memory, &side.arithmetic, &side.reduce, &side.product].map(|curve| curve.last())
-    };
-    let near = |(one, other): (f64, f64)| one < AGREES * other && other < AGREES * one;
-    rates(one).into_iter().zip(rates(other)).all(near)
+    let near = |one: f64, other: f64| one < AGREES * other && other < AGREES * one;
+    let first = |curve: &Curve| curve.points().first().map_or(0.0, |&(_, rate)| rate);
+    fn curves(side: &SideProfile) -> [&Curve; 5] {
+        let SideProfile { memory, arithmetic, reduce, product, thin_product, .. } = side;
+        [memory, arithmetic, reduce, product, thin_product]
+    }
+    curves(one)
+        .into_iter()
+        .zip(curves(other))
+        .all(|(one, other)| near(first(one), first(other)) && near(one.last(), other.last()))
 }
 
 /// Measures the GPU, while the kernels of products are compiled if that may be done `beside` it.
@@ -167,7 +172,6 @@ mod tests {
 
     use super::*;
     use crate::base::test_device::found;
-    use crate::cost::Curve;
     use crate::exec::gpu::AdapterChoice;
     use crate::plan::Target;
 
@@ -180,10 +184,10 @@ mod tests {
     }
 
     #[test]
-    fn rounds_agree_within_a_quarter() {
+    fn rounds_agree_within_a_half() {
         let one = DeviceProfile::typical(2).cpu;
         assert!(agree(&one, &one));
-        for (factor, want) in [(1.2, true), (0.9, true), (1.3, false), (0.7, false)] {
+        for (factor, want) in [(1.4, true), (0.8, true), (1.6, false), (0.6, false)] {
             let mut other = one.clone();
             other.product = Curve::new(vec![(1e6, factor * one.product.last())]);
             assert_eq!(agree(&one, &other), want, "{factor}");

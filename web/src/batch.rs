@@ -82,8 +82,8 @@ impl Batch {
     ) -> Result<u32, JsValue> {
         let name = text_of("the name of an operation", name)?;
         let operands = operands.iter().map(|&at| self.value(at)).collect::<Result<Vec<_>, _>>()?;
-        let parameters = parameters(given)
-            .map_err(|why| wrong(format!("{file}:{line}: {name}: {why}")))?;
+        let parameters =
+            parameters(given).map_err(|why| wrong(format!("{file}:{line}: {name}: {why}")))?;
         let _at = self.batch.at(file, line);
         let called = self.batch.call(&name, &operands, &parameters);
         called

@@ -44,7 +44,10 @@ impl Device {
             ("driver", info.driver.as_str().into()),
             ("software", info.software.into()),
             ("isGpu", self.0.is_gpu().into()),
-            ("fallback", info.fallback.as_deref().map_or(JsValue::NULL, |why| in_javascript(why).into())),
+            (
+                "fallback",
+                info.fallback.as_deref().map_or(JsValue::NULL, |why| in_javascript(why).into()),
+            ),
         ])
         .into()
     }

@@ -10,8 +10,10 @@ use wasm_bindgen_futures::future_to_promise;
 
 use crate::device::Device;
 use crate::plan::{MeanProfile, Plan};
-use crate::values::{Elements, ToArray, about_input, bytes_of, for_dtype, for_elements, object, shape_array};
 use crate::thrown;
+use crate::values::{
+    Elements, ToArray, about_input, bytes_of, for_dtype, for_elements, object, shape_array,
+};
 
 /// A program: recorded once, run as often as wanted.
 #[wasm_bindgen]
@@ -55,9 +57,7 @@ impl Program {
         rows_of: Option<Array>,
     ) -> Result<Promise, JsValue> {
         let rows = self.traced(rows_of);
-        self.with(inputs, async move |_, given| {
-            results(&rows?.run(given.iter().map(input)).await?)
-        })
+        self.with(inputs, async move |_, given| results(&rows?.run(given.iter().map(input)).await?))
     }
 
     /// Runs the program so often with `inputs`, and returns the mean time of each kernel beside its prediction, and that

@@ -4,7 +4,10 @@
 /// crate looks for each part in the crate's sources.
 pub(crate) const WORDS: &[(&str, &str)] = &[
     ("give it to the run, or `write` it", "give it to the run"),
-    ("; name the inputs that have rows by `rows_of`", "; name the inputs that have rows by `rowsOf`"),
+    (
+        "; name the inputs that have rows by `rows_of`",
+        "; name the inputs that have rows by `rowsOf`",
+    ),
     ("`input` and `name` give names", "`input` and `named` give names"),
     ("; `name` gives names", "; `named` gives names"),
     (
@@ -19,10 +22,7 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ("`unsqueeze` adds", "`reshape` adds"),
     ("; `slice` or `pad` it first", ""),
     ("load it with `LoadOptions::wgsl`", "load it with the option `{ wgsl: true }`"),
-    (
-        "say by `Wgsl::on_cpu` what it computes on the CPU",
-        "open the device by `Device::gpu()`",
-    ),
+    ("say by `Wgsl::on_cpu` what it computes on the CPU", "open the device by `Device::gpu()`"),
     ("`Device::gpu()` and `ONETRIP_BACKEND=gpu` take any", "`Device::gpu()` takes any"),
     (
         ", go on with `Device::cpu()`, or have `DeviceBuilder::recovery` do so",

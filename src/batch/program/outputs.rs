@@ -141,7 +141,8 @@ impl Outputs {
         let first = names.outputs(&outputs).into_iter().enumerate();
         let positions: HashMap<NodeId, usize> =
             outputs.iter().enumerate().map(|(at, &id)| (id, at)).collect();
-        let others = names.iter().filter_map(|(name, id)| Some((*positions.get(&id)?, name.to_owned())));
+        let others =
+            names.iter().filter_map(|(name, id)| Some((*positions.get(&id)?, name.to_owned())));
         let mut all: Vec<_> = first.chain(others).collect();
         all.sort_unstable();
         all.dedup();
