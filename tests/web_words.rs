@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-#[allow(dead_code, reason = "the package calls the function")]
 #[path = "../web/src/words.rs"]
 mod words;
 
