@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the package for JavaScript in headless Chromium and Firefox: every operation of the registry against reference
-# values, on WebGPU and on the CPU, and the demo page. WebGPU in software runs a few cases of each operation; with ONETRIP_LONG=1 it
-# runs all, and leaks are looked for in 10 000 runs, in some minutes more. Installs both on Debian, and playwright-core in target/web/driver. The last
-# line is `N passed, 0 failed`. With `--measure` it tests nothing, and prints the times of the page's load, of recording
-# and the counts of 10 000 runs.
+# values, on WebGPU and on the CPU, misuse of all kinds, and the demo page. WebGPU in software runs a few cases of each
+# operation. With ONETRIP_LONG=1 it runs all, and leaks are looked for in 10 000 runs, in some minutes more. The script
+# installs both browsers on Debian, and playwright-core in target/web/driver. The last line is `N passed, 0 failed`. With
+# `--measure` it tests nothing, and prints the times of the page's load, of recording and the counts of 10 000 runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -26,13 +26,17 @@ fn the_table_of_operations_is_the_registry() {
 fn wanted() -> String {
     let methods = sources(&source("methods"));
     let mut table =
-        "| operation | arguments | family | element types | fused with |\n|---|---|---|---|---|\n"
+        "| operation | arguments | family | element types | fused with | JavaScript |\n|---|---|---|---|---|---|\n"
             .to_owned();
+    // The package for JavaScript records `cast` by a method of its own.
+    let by_name = onetrip::signatures().map(|operation| operation.info.name);
+    let recorded: Vec<_> = by_name.chain(["cast"]).collect();
     for op in onetrip::registry() {
         let (name, family, dtypes, fusion) = (op.name, op.family, op.dtypes, op.fusion);
         let arguments = shown(&arguments(name, &methods));
+        let script = if recorded.contains(&name) { "yes" } else { "by files" };
         table += &format!(
-            "| [`{name}`]({PAGE}#method.{name}) | {arguments} | {family} | {dtypes} | {fusion} |\n"
+            "| [`{name}`]({PAGE}#method.{name}) | {arguments} | {family} | {dtypes} | {fusion} | {script} |\n"
         );
     }
     table

@@ -89,7 +89,7 @@ bindgen=$out/bindgen/debug/onetrip-bindgen
 rm -rf "$out/package"
 mkdir -p "$out/package"
 "$bindgen" "$out/wasm/$target/release/onetrip_web.wasm" "$out/package"
-cp web/package/* web/README.md "$out/package/"
+cp web/package/* web/README.md LICENSE-APACHE LICENSE-MIT "$out/package/"
 node web/build/types.mjs "$out/package"
 
 rm -rf "$out/demo"

@@ -1,7 +1,8 @@
 //! Short probes of the speed of a device: plans of known work, run by the engine on either side.
 //!
 //! All probes together take less than half a second, besides the time of compilers. A slow machine leaves out the large
-//! sizes. A figure for which there was no time keeps its typical value.
+//! sizes. A figure for which there was no time keeps its typical value. A browser compiles WebAssembly anew while it runs,
+//! so that the cores are measured there until two rounds agree.
 
 mod graphs;
 #[cfg(test)]
@@ -22,7 +23,7 @@ use self::probe_groups::ProbeGroups;
 pub use self::probe_groups::Progress;
 pub(crate) use self::subject::{AtOnce, Pace, Subject};
 use crate::base::clock::Stopwatch;
-use crate::cost::{Backend, DeviceProfile};
+use crate::cost::{Backend, Curve, DeviceProfile, SideProfile};
 use crate::error::{DeviceError, Error, Result, RunError};
 use crate::exec::gpu::Gpu;
 use crate::exec::threads;
@@ -31,6 +32,12 @@ use crate::exec::threads;
 const SPARE_THREADS: usize = 8;
 /// The time of tiles, as a multiple of the time of another group.
 const TILES: f64 = 6.0;
+
+/// Rounds before the one that counts, where code is compiled while it runs.
+const MOST_ROUNDS: usize = 3;
+/// Two rounds agree if no rate of one is so many times that of the other. Code that is not optimised yet takes five times
+/// as long and more.
+const AGREES: f64 = 1.5;
 
 /// Measures both sides, and reports each step to `progress`. Returns `None` if the pace said to stop.
 pub(crate) async fn measure(
@@ -67,6 +74,11 @@ async fn measure_sides(
     let mut profile = (*subject.cpu.profile).clone();
     let data = ProbeData::default();
     let bench = Bench::on_cpu(subject, pace, &data);
+    if cfg!(target_arch = "wasm32") {
+        let compiling = Stopwatch::started();
+        settle(&bench, &profile.cpu).await?;
+        groups.compiled(compiling);
+    }
     profile.cpu = sides::measure(&bench, &profile.cpu, &mut groups, ready(Ok(()))).await?;
     if let Some((gpu, target)) = &subject.gpu {
         let bench = Bench::on_gpu(gpu, target, pace, &data);
@@ -75,6 +87,35 @@ async fn measure_sides(
     }
     profile.measured = true;
     Ok(profile)
+}
+
+/// Measures the cores until two rounds agree: the code is compiled by then.
+async fn settle(bench: &Bench<'_>, typical: &SideProfile) -> Result<()> {
+    let mut before = typical.clone();
+    for _ in 0..MOST_ROUNDS {
+        let mut ignore = |_| {};
+        let mut groups = ProbeGroups::new(&mut ignore, sides::GROUPS_CPU, sides::GROUPS_CPU as f64);
+        let side = sides::measure(bench, typical, &mut groups, ready(Ok(()))).await?;
+        if agree(&before, &side) {
+            break;
+        }
+        before = side;
+    }
+    Ok(())
+}
+
+/// True if the rates of the smallest and of the largest sizes are about the same.
+fn agree(one: &SideProfile, other: &SideProfile) -> bool {
+    let near = |one: f64, other: f64| one < AGREES * other && other < AGREES * one;
+    let first = |curve: &Curve| curve.points().first().map_or(0.0, |&(_, rate)| rate);
+    fn curves(side: &SideProfile) -> [&Curve; 5] {
+        let SideProfile { memory, arithmetic, reduce, product, thin_product, .. } = side;
+        [memory, arithmetic, reduce, product, thin_product]
+    }
+    curves(one)
+        .into_iter()
+        .zip(curves(other))
+        .all(|(one, other)| near(first(one), first(other)) && near(one.last(), other.last()))
 }
 
 /// Measures the GPU. The kernels of products are compiled beside the others, if that may be done `beside` them.
@@ -139,6 +180,18 @@ mod tests {
     impl Pace for Stop {
         fn may_go_on(&self) -> bool {
             false
+        }
+    }
+
+    #[test]
+    fn rounds_agree_within_a_half() {
+        let one = DeviceProfile::typical(2).cpu;
+        assert!(agree(&one, &one));
+        for (factor, want) in [(1.4, true), (0.8, true), (1.6, false), (0.6, false)] {
+            let mut other = one.clone();
+            other.product = Curve::new(vec![(1e6, factor * one.product.last())]);
+            assert_eq!(agree(&one, &other), want, "{factor}");
+            assert_eq!(agree(&other, &one), want, "{factor}");
         }
     }
 

@@ -37,6 +37,12 @@ impl Difference {
         self.error <= (share * self.more).max(self.least())
     }
 
+    /// The difference of one run, where each time is of so many.
+    pub fn of_one(self, times: usize) -> Self {
+        let one = |seconds: f64| seconds / times as f64;
+        Self { shorter: one(self.shorter), more: one(self.more), error: one(self.error) }
+    }
+
     fn least(&self) -> f64 {
         LEAST * (self.shorter + self.more.max(0.0))
     }

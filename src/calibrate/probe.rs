@@ -8,7 +8,7 @@ use super::model::ModelDevice;
 use super::pairs::{Difference, RunPairs};
 use super::probe_groups::Deadline;
 use super::subject::{Pace, Subject};
-use crate::base::clock::Stopwatch;
+use crate::base::clock::{Stopwatch, step};
 use crate::base::dtype::DType;
 use crate::base::sync::Mutex;
 use crate::base::trace::Timeline;
@@ -31,12 +31,22 @@ const SETTLING: f64 = 0.0006;
 /// The same on the cores, which settle sooner.
 const SETTLING_CPU: f64 = 0.0003;
 
+/// Steps of a browser's clock that a sample takes at least, so that a step is a tenth of it. They are up to 0.1 ms long, in
+/// which a small probe runs a hundred times.
+const STEPS: f64 = 10.0;
+/// Seconds for which no coarser clock lengthens a sample.
+const LONGEST: f64 = 0.004;
+/// Most runs of a sample.
+const MOST_TIMES: usize = 1 << 13;
+
 /// One side, ready to run probes.
 pub(super) struct Bench<'a> {
     pub target: &'a Target,
     runner: Runner<'a>,
     pace: &'a dyn Pace,
     data: &'a ProbeData,
+    /// Seconds that a sample takes at least; 0 for a fine clock, by which each sample is one run.
+    shortest: f64,
     /// Runs of kernels that do next to nothing, by the number of kernels.
     empty: Mutex<Vec<(usize, Probe<'a>)>>,
 }
@@ -100,7 +110,9 @@ impl<'a> Bench<'a> {
         pace: &'a dyn Pace,
         data: &'a ProbeData,
     ) -> Self {
-        Self { target, runner, pace, data, empty: Mutex::default() }
+        let shortest =
+            if cfg!(target_arch = "wasm32") { (STEPS * step()).min(LONGEST) } else { 0.0 };
+        Self { target, runner, pace, data, shortest, empty: Mutex::default() }
     }
 
     pub fn side(&self) -> Backend {
@@ -168,15 +180,29 @@ impl<'a> Bench<'a> {
         deadline: Option<Deadline>,
     ) -> Result<Option<Difference>> {
         let settling = if self.side() == Backend::Cpu { SETTLING_CPU } else { SETTLING };
-        let mut pairs = RunPairs::after(shorter.run().await?, longer.run().await?);
+        // Without a deadline both runs are short, and the shorter one is a figure too.
+        let times = self.times(if deadline.is_some() { longer } else { shorter }).await?;
+        let mut pairs =
+            RunPairs::after(shorter.run_times(times).await?, longer.run_times(times).await?);
         let has_time = || deadline.is_some_and(|deadline| deadline.left() > 0.0);
         while pairs.are_too_few(settling, has_time()) {
             self.go_on()?;
             let others = self.pace.others();
-            let seconds = (shorter.run().await?, longer.run().await?);
+            let seconds = (shorter.run_times(times).await?, longer.run_times(times).await?);
             pairs.add(seconds.0, seconds.1, self.pace.others() == others);
         }
-        Ok(pairs.difference())
+        Ok(pairs.difference().map(|difference| difference.of_one(times)))
+    }
+
+    /// The runs of `probe` that take long enough for the clock together.
+    async fn times(&self, probe: &Probe<'_>) -> Result<usize> {
+        let mut times = 1;
+        if self.shortest > 0.0 {
+            while times < MOST_TIMES && probe.run_times(times).await? < self.shortest {
+                times *= 2;
+            }
+        }
+        Ok(times)
     }
 
     /// The run of `kernels` that do next to nothing.
@@ -304,6 +330,18 @@ enum Probe<'a> {
 }
 
 impl Probe<'_> {
+    /// Seconds of so many runs.
+    async fn run_times(&self, times: usize) -> Result<f64> {
+        if times == 1 {
+            return self.run().await;
+        }
+        let running = Stopwatch::started();
+        for _ in 0..times {
+            self.run().await?;
+        }
+        Ok(running.total().as_secs_f64())
+    }
+
     /// Seconds of one run.
     async fn run(&self) -> Result<f64> {
         match self {

@@ -18,7 +18,7 @@ use crate::error::{DataError, DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::graph::NodeId;
 use crate::ops::{Op, Type};
-use crate::record::Record;
+use crate::record::{Record, fresh};
 use crate::residents::Handle;
 
 /// Programs as files.
@@ -294,11 +294,4 @@ fn handles(recorded: &Record) -> (Vec<Handle>, Vec<u32>) {
     let bound = recorded.residents.iter().map(&mut place).collect();
     recorded.keeps.iter().for_each(|keep| _ = place(&keep.handle));
     (handles, bound)
-}
-
-/// `name`, or with a number behind it where that is taken.
-fn fresh(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let numbered = (1..).map(|at| format!("{name}.{at}"));
-    let mut names = std::iter::once(name.to_owned()).chain(numbered);
-    names.find(|name| !is_taken(name)).unwrap_or_default()
 }

@@ -18,7 +18,6 @@ impl Names {
         self.0.get(name).copied()
     }
 
-    #[cfg(feature = "safetensors")]
     pub fn iter(&self) -> impl Iterator<Item = (&str, NodeId)> {
         self.0.iter().map(|(name, &node)| (&**name, node))
     }
@@ -34,6 +33,17 @@ impl Names {
     /// The name of a value: of several the first in order.
     pub fn first(&self, node: NodeId) -> Option<&Arc<str>> {
         self.0.iter().filter(|&(_, &named)| named == node).map(|(name, _)| name).min()
+    }
+
+    /// The name of each of `outputs`: of several the first in order. One without a name is `output` and its position,
+    /// in a file too.
+    pub fn outputs(&self, outputs: &[NodeId]) -> Vec<String> {
+        let by_node = self.by_node();
+        let of = |(at, id): (usize, &NodeId)| match by_node.get(id) {
+            Some(name) => name.to_string(),
+            None => fresh(&format!("output{at}"), |name| self.0.contains_key(name)),
+        };
+        outputs.iter().enumerate().map(of).collect()
     }
 
     /// The name of each value that has one: of several the first in order.
@@ -56,4 +66,11 @@ impl Names {
             place: graph[node].place.clone(),
         }
     }
+}
+
+/// `name`, or with a number behind it where that is taken.
+pub(crate) fn fresh(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (1..).map(|at| format!("{name}.{at}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !is_taken(name)).unwrap_or_default()
 }

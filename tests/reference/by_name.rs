@@ -71,7 +71,9 @@ fn wrong_calls_are_mistakes_of_their_operation() {
     let must = [
         (text("relu", 0, &[]), "relu: number of operands must be 1, not 0"),
         (text("add", 3, &[]), "add: number of operands must be 2, not 3"),
-        (text("clip", 1, &[number(1.0)]), "clip: number of parameters must be 2, not 1"),
+        (text("relu", 1, &[number(1.0)]), "relu: number of parameters must be 0, not 1"),
+        (text("clip", 1, &[number(1.0)]), "clip: high must be given, not left out"),
+        (text("softmax", 1, &[]), "softmax: axis must be given, not left out"),
         (text("softmax", 1, &[number(0.5)]), "softmax: axis must be a whole number, not 0.5"),
         (
             text("softmax", 1, &[Parameter::List(vec![0])]),

@@ -1,6 +1,6 @@
 // A chain of elementwise operations as one batch, and as one call per operation.
 
-import { count, digits, seconds } from './format.js';
+import { count, digits, seconds, whole } from './format.js';
 import { plot } from './plot.js';
 
 /** The operations of the chain, in turns. */
@@ -86,7 +86,7 @@ export class ChainView {
   #label() {
     const { length, elements } = this.#chosen;
     this.#page.querySelector('#length-value').textContent = length;
-    this.#page.querySelector('#elements-value').textContent = elements.toLocaleString('en');
+    this.#page.querySelector('#elements-value').textContent = whole(elements);
   }
 
   async #measure() {

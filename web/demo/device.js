@@ -2,12 +2,14 @@
 
 import { element, seconds } from './format.js';
 
-/** A batch of `record`, explained. */
-function plan(device, record) {
+/** The figures of the plan of a batch with all that `record(batch)` records. */
+function figures(device, record) {
   const batch = device.batch();
   try {
     record(batch);
-    return batch.plan();
+    const plan = batch.plan();
+    plan.free();
+    return plan;
   } finally {
     batch.free();
   }
@@ -19,7 +21,7 @@ const chain = (elements) => (batch) => {
 };
 const product = (size) => (batch) => batch.input('x', [size, size]).matmul(batch.input('w', [size, size]));
 
-/** Graphs by a name whose numbers stay in one line. */
+/** Graphs by a name whose lines end with no part of a number. */
 const GRAPHS = [
   ['8 × (scale, tanh) of 1 024 elements', chain(1024)],
   ['8 × (scale, tanh) of 1 048 576 elements', chain(2 ** 20)],
@@ -27,7 +29,7 @@ const GRAPHS = [
   ['matrix product, 512 × 512', product(512)],
   ['matrix product, 2 048 × 2 048', product(2048)],
   ['softmax of 1 024 rows of 1 024', (batch) => batch.input('x', [1024, 1024]).softmax(1)],
-].map(([name, record]) => [name.replace(/(?<=\d|×) (?=\d|×)/g, '\u00a0'), record]);
+].map(([name, record]) => [name.replace(/(?<=\d) (?=\d{3}|×)/g, '\u00a0'), record]);
 
 /** Shows the device in the page. `asked` is the choice of the visitor. */
 export function showDevice(page, device, asked) {
@@ -38,7 +40,7 @@ export function showDevice(page, device, asked) {
     ['Interface', info.isGpu ? 'WebGPU' : 'CPU'],
     ['Driver', info.isGpu ? info.driver : ''],
     ['Software', info.software ? 'yes: this GPU is emulated on the CPU' : ''],
-    ['No GPU', info.fallback ?? ''],
+    ['No GPU', info.fallback?.replaceAll('`', '') ?? ''],
     ['WebGPU', navigator.gpu ? 'known to this browser' : 'not known to this browser'],
     ['Figures', measured ? 'measured on this device' : 'typical ones, not measured yet'],
   ];
@@ -54,7 +56,7 @@ export function showDevice(page, device, asked) {
     gpu: 'The GPU was chosen above for all graphs.',
   }[asked];
   const rows = GRAPHS.map(([name, record]) => {
-    const { backend, predictions } = plan(device, record);
+    const { backend, predictions } = figures(device, record);
     return element(
       'tr',
       {},

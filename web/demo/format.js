@@ -12,6 +12,9 @@ export function digits(value) {
   return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
+/** A whole number, its thousands apart. */
+export const whole = (number) => number.toLocaleString('en').replaceAll(',', '\u00a0');
+
 export const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
 
 /** An element with attributes and children. */

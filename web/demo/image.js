@@ -31,7 +31,7 @@ export class ImageView {
   #program;
   #load;
 
-  /** `load(url)` gives the program of a file on the device of now. */
+  /** `load(url)` gives the program of a file on the present device. */
   constructor(page, load) {
     this.#page = page;
     this.#load = load;
@@ -45,7 +45,7 @@ export class ImageView {
     this.#open(this.#find('#image-example').href);
   }
 
-  /** Forgets the program, whose device is gone. */
+  /** Frees the program, whose device is about to be freed. */
   close() {
     this.#program?.free();
     this.#program = undefined;
@@ -93,7 +93,9 @@ export class ImageView {
     const time = (performance.now() - begin) / 1000;
     this.#find('#after').getContext('2d').putImageData(picture(doubled, 2 * SIDE), 0, 0);
     this.#find('#compare').classList.add('doubled');
-    const { kernels, backend } = this.#program.plan();
+    const plan = this.#program.plan();
+    const { kernels, backend } = plan;
+    plan.free();
     this.#say(`Doubled in ${seconds(time)}: one trip with ${count(kernels.length, 'kernel')} on the ${backend.toUpperCase()}.`);
   }
 }

@@ -95,7 +95,7 @@ function failed(error) {
   $('#status').classList.add('failed');
 }
 
-// A fault of onetrip ends in no promise.
+// A panic settles no promise: it comes as this event alone.
 addEventListener('error', ({ error, message }) => failed(error ?? { message }));
 
 const CONTROLS = ['#side', '#measure-plan', '#whole-plan', '#calibrate', '#double'].map($);
@@ -112,7 +112,7 @@ async function once(work) {
   }
 }
 
-const measurePlan = () => plan.show(network, { pixels: pixels(EXAMPLE) });
+const measurePlan = () => plan.show(network, { pixels: pixels(EXAMPLE) }, device.profile().measured);
 
 /** Opens the device that the visitor chose, and shows all on it. */
 async function open() {
@@ -158,6 +158,7 @@ $('#side').addEventListener('change', () => once(open));
 
 function paint() {
   pad.paint();
+  plan.paint();
   showPixels(pixels(drawn));
 }
 $('#theme').addEventListener('change', () => {

@@ -2,6 +2,8 @@
 
 import { count, element, seconds } from './format.js';
 
+/** Seconds for which a program runs before it is measured: browsers compile code anew while it runs. */
+const WARM = 0.3;
 /** Seconds for which a program is measured. */
 const LONG_ENOUGH = 0.25;
 const MOST_RUNS = 200;
@@ -10,8 +12,9 @@ const FEW_RUNS = 10;
 
 /** The mean time of each kernel over many runs: the clock of a browser has coarse steps. */
 async function measured(program, inputs) {
-  // The first run compiles.
-  await program.run(inputs);
+  const start = performance.now();
+  do await program.run(inputs);
+  while (performance.now() - start < 1000 * WARM);
   const begin = performance.now();
   (await program.profile(inputs, { runs: FEW_RUNS })).free();
   const one = Math.max(performance.now() - begin, 1) / 1000 / FEW_RUNS;
@@ -19,41 +22,61 @@ async function measured(program, inputs) {
   return { profile: await program.profile(inputs, { runs }), runs };
 }
 
+/** A picture in the colours that the page has now: those that the visitor chose, or those of the system. */
+function inColours(picture) {
+  const chosen = document.documentElement.style.colorScheme;
+  const isChosen = chosen === 'light' || chosen === 'dark';
+  if (!isChosen) return picture;
+  const media = chosen === 'dark' ? '@media all' : '@media not all';
+  return picture
+    .replaceAll('@media (prefers-color-scheme:dark)', media)
+    .replace(':root{color-scheme:light dark;', `:root{color-scheme:${chosen};`);
+}
+
 /** The plan as pictures: the graph beside the table, and a page with all that there is to see. */
 export class PlanView {
   #page;
   #profile;
+  #graph;
 
   constructor(page) {
     this.#page = page;
     const picture = page.querySelector('#picture');
     page.querySelector('#whole-plan').addEventListener('click', () => {
       if (!this.#profile) return;
-      page.querySelector('#picture iframe').srcdoc = this.#profile.toHtml();
+      page.querySelector('#picture iframe').srcdoc = inColours(this.#profile.toHtml());
       picture.showModal();
     });
     picture.addEventListener('close', () => page.querySelector('#picture iframe').removeAttribute('srcdoc'));
   }
 
-  /** Shows the plan of `program`, measured with `inputs`. */
-  async show(program, inputs) {
+  /** Draws the graph in the colours of the page. */
+  paint() {
+    if (!this.#graph) return;
+    this.#page.querySelector('#graph').src = `data:image/svg+xml,${encodeURIComponent(inColours(this.#graph))}`;
+  }
+
+  /** Shows the plan of `program`, measured with `inputs`. Its predictions are by figures that were `measured`, or not. */
+  async show(program, inputs, isMeasured) {
     const plan = program.plan();
     this.#page.querySelector('#plan-text').textContent = plan.text;
-    this.#page.querySelector('#graph').src = `data:image/svg+xml,${encodeURIComponent(plan.toSvg())}`;
+    this.#graph = plan.toSvg();
+    this.paint();
     plan.free();
     const { profile, runs } = await measured(program, inputs);
     this.#profile?.free();
     this.#profile = profile;
-    showTable(this.#page, profile.kernels, runs);
+    const operations = this.#graph.match(/class="op /g)?.length ?? 0;
+    this.#page.querySelector('#plan-summary').textContent =
+      `${count(operations, 'recorded operation')}, data among them, run as ${count(profile.kernels.length, 'kernel')}. ` +
+      `Measured times are means of ${count(runs, 'run')}. ` +
+      `Predictions are by ${isMeasured ? 'figures measured on this device' : 'typical figures, until this device is measured below'}.`;
+    showTable(this.#page, profile.kernels);
   }
 }
 
-function showTable(page, kernels, runs) {
-  const operations = kernels.reduce((sum, { kernel }) => sum + kernel.split('+').length, 0);
+function showTable(page, kernels) {
   const total = (of) => kernels.reduce((sum, kernel) => sum + (of(kernel) ?? 0), 0);
-  page.querySelector('#plan-summary').textContent =
-    `${count(operations, 'operation')} run as ${count(kernels.length, 'kernel')}. ` +
-    `Times are means of ${count(runs, 'run')}.`;
   const longest = Math.max(...kernels.flatMap(({ time, predicted }) => [time ?? 0, predicted]));
   const bar = (kind, time) => {
     const made = element('i', { class: kind });
@@ -61,7 +84,7 @@ function showTable(page, kernels, runs) {
     return made;
   };
   const rows = kernels.map(({ kernel, form, backend, time, predicted, outputs }) => {
-    const shapes = outputs.map((shape) => shape.join('\u00a0×\u00a0')).join('; ');
+    const shapes = outputs.map((shape) => shape.join('\u00a0× ')).join('; ');
     return element(
       'tr',
       {},

@@ -16,16 +16,28 @@ export function init(source) {
   return loaded;
 }
 
-const own = Symbol('wasm');
+/** The key of the object of WebAssembly behind a `Held`, and of the position of a `Tensor`. */
+const inner = Symbol('inner');
+/** The key of the same object, `undefined` once it was freed. */
+const held = Symbol('held');
 
 /** Objects whose memory in WebAssembly is freed by `free`, by `using`, or once nobody holds them. */
 class Held {
-  constructor(handle) {
-    Object.defineProperty(this, own, { value: handle });
+  constructor(object) {
+    // Writable, so that the proxies of frameworks may stand for it.
+    Object.defineProperty(this, held, { value: object, writable: true });
   }
 
+  get [inner]() {
+    const object = this[held];
+    if (!object) throw new TypeError('this object was freed; use it before `free`, and in the block of its `using`');
+    return object;
+  }
+
+  /** Frees the memory. Runs under way go on, and calling it again does nothing. */
   free() {
-    this[own].free();
+    this[held]?.free();
+    this[held] = undefined;
   }
 }
 if (Symbol.dispose) {
@@ -53,40 +65,40 @@ export class Device extends Held {
   }
 
   info() {
-    return this[own].info();
+    return this[inner].info();
   }
 
   /** The speed of both sides as it is known now: typical figures until it was measured. */
   profile() {
-    return this[own].profile();
+    return this[inner].profile();
   }
 
-  /** Measures the speed of both sides, in under half a second on a fast machine. Later plans use the new figures. */
+  /** Measures the speed of both sides, in one to two seconds. Later plans use the new figures. */
   async calibrate() {
-    return this[own].calibrate();
+    return this[inner].calibrate();
   }
 
   /** An empty batch. */
   batch() {
-    return new Batch(this[own].batch());
+    return new Batch(this[inner].batch());
   }
 
   /** Loses the GPU, as a driver might: for tests. */
   simulateLoss() {
-    this[own].simulateLoss();
+    this[inner].simulateLoss();
   }
 }
 
-/** A batch of recorded operations. Recording never throws for a mistake: `compile`, `execute` and `explain` throw all. */
+/** A batch of recorded operations. `compile`, `execute`, `explain` and `check` throw all mistakes of recording. */
 export class Batch extends Held {
   /** An input, whose data comes with each run of a program. */
   input(name, shape, dtype = 'f32') {
-    return new Tensor(this, this[own].input(name, shape, dtype, ...caller(this.input)));
+    return new Tensor(this, this[inner].input(name, shape, dtype, ...caller(this.input)));
   }
 
   /** A constant of the program: a typed array, and its shape if it is no vector. */
-  upload(data, shape = data.length) {
-    return new Tensor(this, this[own].upload(data, shape, ...caller(this.upload)));
+  upload(data, shape) {
+    return new Tensor(this, this[inner].upload(data, shape, ...caller(this.upload)));
   }
 
   /** Records the operation `name` of the registry. */
@@ -94,36 +106,42 @@ export class Batch extends Held {
     return record(this, name, operands, parameters, this.call);
   }
 
+  /** The elements of `x` as elements of another type. */
+  cast(x, dtype) {
+    return cast(this, x, dtype, this.cast);
+  }
+
   async execute() {
-    await this[own].execute();
+    await this[inner].execute();
   }
 
   /** The elements of a tensor after `execute`. */
   async read(tensor) {
-    return this[own].read(position(this, tensor));
+    if (!isOf(this, tensor)) throw new TypeError(`\`read\` takes a tensor of the same batch, not ${kind(tensor)}`);
+    return this[inner].read(tensor[inner]);
   }
 
   async compile() {
-    return new Program(await this[own].compile());
+    return new Program(await this[inner].compile());
   }
 
   /** The batch as a file, which any onetrip loads. */
-  toBytes() {
-    return this[own].toBytes();
+  async toBytes() {
+    return this[inner].toBytes();
   }
 
   /** The plan: its kernels, their sides and the predictions. */
   plan() {
-    return new Plan(this[own].plan());
+    return new Plan(this[inner].plan());
   }
 
   explain() {
-    return this[own].explain();
+    return this[inner].explain();
   }
 
   /** Throws all mistakes made so far. */
   check() {
-    this[own].check();
+    this[inner].check();
   }
 }
 
@@ -131,22 +149,27 @@ export class Batch extends Held {
 export class Tensor {
   constructor(batch, at) {
     this.batch = batch;
-    Object.defineProperty(this, own, { value: at });
+    Object.defineProperty(this, inner, { value: at });
   }
 
   /** The shape; `undefined` if the tensor comes from a mistake. */
   get shape() {
-    return this.batch[own].shape(this[own]);
+    return this.batch[inner].shape(this[inner]);
   }
 
   get dtype() {
-    return this.batch[own].dtype(this[own]);
+    return this.batch[inner].dtype(this[inner]);
   }
 
   /** Makes the tensor an output of the program by this name. */
   named(name) {
-    this.batch[own].name(this[own], name, ...caller(this.named));
+    this.batch[inner].name(this[inner], name, ...caller(this.named));
     return this;
+  }
+
+  /** The elements as elements of another type. */
+  cast(dtype) {
+    return cast(this.batch, this, dtype, this.cast);
   }
 
   /** The elements after `execute` of the batch. */
@@ -159,72 +182,78 @@ export class Tensor {
 export class Program extends Held {
   /** Loads the program of a file: its URL, or its bytes. Only with `wgsl` may the file bring kernels of its own. */
   static async load(device, source, { wgsl = false } = {}) {
-    let bytes = source;
-    if (typeof source === 'string' || source instanceof URL) {
-      const response = await fetch(source);
-      if (!response.ok) {
-        throw new Error(`${source}: the server answers ${response.status} ${response.statusText}`);
-      }
-      bytes = await response.arrayBuffer();
+    if (!(device instanceof Device)) {
+      const hint = device instanceof Promise ? '; `await` the promise first' : '';
+      throw new TypeError(`a program is loaded on a device: \`Program.load(device, source)\`${hint}`);
     }
+    const isUrl = typeof source === 'string' || source instanceof URL;
+    let bytes = isUrl ? await fetched(source) : source;
     if (bytes instanceof ArrayBuffer) {
       bytes = new Uint8Array(bytes);
     }
     if (!(bytes instanceof Uint8Array)) {
       throw new TypeError('a program is loaded from a URL, an ArrayBuffer or a Uint8Array');
     }
-    return new Program(await wasm.Program.fromBytes(device[own], bytes, wgsl));
+    try {
+      return new Program(await wasm.Program.fromBytes(device[inner], bytes, wgsl));
+    } catch (error) {
+      if (isUrl && error instanceof Error) error.message = `${source}: ${error.message}`;
+      throw error;
+    }
   }
 
   /** Runs the program: typed arrays by the names of the inputs, and of the outputs. */
   async run(inputs = {}) {
     // A copy: a getter that throws must not leave through WebAssembly, nor `null` enter it.
-    return this[own].run({ ...inputs });
+    return this[inner].run({ ...inputs });
   }
 
-  /** As `run`, with any number of rows: the leading axis of the inputs that were recorded with two rows or more. */
-  async runRows(inputs = {}) {
-    return this[own].runRows({ ...inputs });
+  /** As `run`, with any number of rows: the leading axis of all inputs, or of those that `rowsOf` names. */
+  async runRows(inputs = {}, { rowsOf } = {}) {
+    return this[inner].runRows({ ...inputs }, names(rowsOf));
   }
 
   /** Runs the program `runs` times, and returns the mean time of each kernel beside its prediction. */
   async profile(inputs = {}, { runs = 1 } = {}) {
-    return new Profile(await this[own].profile({ ...inputs }, runs));
+    if (!Number.isInteger(runs) || runs < 1 || runs >= 2 ** 32) {
+      throw new RangeError(`the number of \`runs\` is a whole number from 1 to 2³² − 1, not ${String(runs)}`);
+    }
+    return new Profile(await this[inner].profile({ ...inputs }, runs));
   }
 
   /** The number of rows that the program was recorded with, and how each output depends on rows. */
-  rows() {
-    return this[own].rows();
+  rows({ rowsOf } = {}) {
+    return this[inner].rows(names(rowsOf));
   }
 
   inputs() {
-    return this[own].inputs();
+    return this[inner].inputs();
   }
 
   outputs() {
-    return this[own].outputs();
+    return this[inner].outputs();
   }
 
   /** The plan: its kernels, their sides and the predictions. */
   plan() {
-    return new Plan(this[own].plan());
+    return new Plan(this[inner].plan());
   }
 
   explain() {
-    return this[own].explain();
+    return this[inner].explain();
   }
 }
 
 /** Figures as properties, and a picture of them. */
 class Pictured extends Held {
-  constructor(handle) {
-    super(handle);
-    Object.assign(this, handle.figures());
+  constructor(object) {
+    super(object);
+    Object.assign(this, object.figures());
   }
 
   /** The plan as one page of HTML, which needs no other file. */
   toHtml() {
-    return this[own].toHtml();
+    return this[inner].toHtml();
   }
 }
 
@@ -232,7 +261,7 @@ class Pictured extends Held {
 export class Plan extends Pictured {
   /** The recorded graph as SVG. */
   toSvg() {
-    return this[own].toSvg();
+    return this[inner].toSvg();
   }
 }
 
@@ -251,16 +280,57 @@ export async function registry() {
   return wasm.registry();
 }
 
-function position(batch, tensor) {
-  if (!(tensor instanceof Tensor) || tensor.batch !== batch) {
-    throw new TypeError('an operand is a tensor of the same batch');
+/** The bytes of the file at `url`. */
+async function fetched(url) {
+  const response = await fetch(url);
+  if (!response.ok) {
+    throw new Error(`${url}: the server answers ${response.status} ${response.statusText}`);
   }
-  return tensor[own];
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  // A file of safetensors begins with a length below 2^32 in eight bytes.
+  const isPage = /^\s*<(!doctype|html|\?xml)/i.test(String.fromCharCode(...bytes.subarray(0, 64)));
+  if (isPage) throw new Error(`${url}: the server sent a page of HTML in place of the file`);
+  return bytes;
+}
+
+/** A copy of the names of inputs in `rowsOf`. */
+function names(rowsOf) {
+  if (rowsOf === undefined) return undefined;
+  if (!Array.isArray(rowsOf) || !rowsOf.every((name) => typeof name === 'string')) {
+    throw new TypeError('`rowsOf` is an array of names of inputs');
+  }
+  return [...rowsOf];
+}
+
+/** The kind of a value in messages. */
+function kind(value) {
+  if (value instanceof Tensor) return 'one of another batch';
+  return typeof value === 'number' ? `the number ${value}` : value === null ? 'null' : `a value of type ${typeof value}`;
+}
+
+const isOf = (batch, tensor) => tensor instanceof Tensor && tensor.batch === batch;
+
+/** The positions of the operands of the operation `name`, which `method` was called for. */
+function positions(batch, name, operands, method) {
+  return Uint32Array.from(operands, (operand) => {
+    if (isOf(batch, operand)) return operand[inner];
+    const [file, line] = caller(method);
+    const hint = typeof operand === 'number' ? '; for a number use `scale` or `add_scalar`' : '';
+    throw new TypeError(
+      `${file}:${line}: ${String(name)}: an operand is a tensor of the same batch, not ${kind(operand)}${hint}`,
+    );
+  });
 }
 
 function record(batch, name, operands, parameters, method) {
-  const positions = Uint32Array.from(operands, (operand) => position(batch, operand));
-  return new Tensor(batch, batch[own].call(name, positions, parameters, ...caller(method)));
+  const at = positions(batch, name, operands, method);
+  // A copy, since WebAssembly takes an array alone.
+  return new Tensor(batch, batch[inner].call(name, at, [...parameters], ...caller(method)));
+}
+
+function cast(batch, x, dtype, method) {
+  const [at] = positions(batch, 'cast', [x], method);
+  return new Tensor(batch, batch[inner].cast(at, dtype, ...caller(method)));
 }
 
 /** Gives batches and tensors a method for each operation. A tensor is the first operand of its own. */
@@ -285,10 +355,11 @@ const here = import.meta.url.split('?')[0];
 /** Places by their lines in stacks. */
 const places = new Map();
 
-/** The file and line of the caller of `own`, a function of this module that is under way. */
-function caller(own) {
-  for (const line of stack(own).split('\n')) {
-    if (line.includes(here)) continue;
+/** The file and line of the caller of `method`, a function of this module that is under way. */
+function caller(method) {
+  for (const line of stack(method).split('\n')) {
+    // Such a stack has no frame of this module; in a bundle the caller is in the same file.
+    if (!Error.captureStackTrace && line.includes(here)) continue;
     const known = places.get(line) ?? place(line);
     if (!known) continue;
     places.set(line, known);
@@ -297,16 +368,17 @@ function caller(own) {
   return ['script', 0];
 }
 
-/** The stack from the caller of `own` on. It takes most of the time of recording, so that V8 is asked for one frame. */
-function stack(own) {
+/** The stack from the caller of `method` on. It takes most of the time of recording, so that V8 is asked for one frame. */
+function stack(method) {
   if (!Error.captureStackTrace) return new Error().stack ?? '';
   const limit = Error.stackTraceLimit;
   const holder = {};
   // A page may have frozen `Error`.
   Reflect.set(Error, 'stackTraceLimit', 1);
-  Error.captureStackTrace(holder, own);
+  Error.captureStackTrace(holder, method);
   Reflect.set(Error, 'stackTraceLimit', limit);
-  return holder.stack;
+  // A page may have its own `Error.prepareStackTrace`, which returns any value.
+  return String(holder.stack);
 }
 
 /** The file and line in a line of a stack. */

@@ -11,7 +11,9 @@ use wasm_bindgen_futures::future_to_promise;
 use crate::operations::parameters;
 use crate::plan::Plan;
 use crate::program::Program;
-use crate::values::{Elements, ToArray, dtype_of, for_dtype, for_elements, shape_array, shape_of};
+use crate::values::{
+    Elements, ToArray, dtype_of, for_dtype, for_elements, shape_array, shape_of, text_of,
+};
 use crate::{thrown, wrong};
 
 /// A batch of recorded operations. Values are known by their position, in the order of recording.
@@ -43,18 +45,19 @@ impl Batch {
     /// Records an input, whose data comes with each run of a program.
     pub fn input(
         &self,
-        name: &str,
+        name: &JsValue,
         shape: &JsValue,
-        dtype: &str,
+        dtype: &JsValue,
         file: &str,
         line: u32,
     ) -> Result<u32, JsValue> {
+        let name = text_of("the name of an input", name)?;
         let (shape, dtype) = (shape_of(shape)?, dtype_of(dtype)?);
         let _at = self.batch.at(file, line);
-        Ok(for_dtype!(dtype, T => self.push(self.batch.input::<T>(name, shape))))
+        Ok(for_dtype!(dtype, T => self.push(self.batch.input::<T>(&name, shape))))
     }
 
-    /// Records an upload of `data`.
+    /// Records an upload of `data`; a vector if `shape` is `undefined`.
     pub fn upload(
         &self,
         data: &JsValue,
@@ -62,7 +65,8 @@ impl Batch {
         file: &str,
         line: u32,
     ) -> Result<u32, JsValue> {
-        let (data, shape) = (Elements::of(data)?, shape_of(shape)?);
+        let data = Elements::of(data)?;
+        let shape = if shape.is_undefined() { data.len().into() } else { shape_of(shape)? };
         let _at = self.batch.at(file, line);
         Ok(for_elements!(data, data => self.push(self.batch.upload_shaped(data, shape))))
     }
@@ -70,27 +74,39 @@ impl Batch {
     /// Records the operation `name` over values.
     pub fn call(
         &self,
-        name: &str,
+        name: &JsValue,
         operands: &[u32],
         given: &Array,
         file: &str,
         line: u32,
     ) -> Result<u32, JsValue> {
+        let name = text_of("the name of an operation", name)?;
         let operands = operands.iter().map(|&at| self.value(at)).collect::<Result<Vec<_>, _>>()?;
-        let parameters = parameters(given)?;
+        let parameters =
+            parameters(given).map_err(|why| wrong(format!("{file}:{line}: {name}: {why}")))?;
         let _at = self.batch.at(file, line);
-        let called = self.batch.call(name, &operands, &parameters);
+        let called = self.batch.call(&name, &operands, &parameters);
         called
             .map(|value| self.push(value))
             .ok_or_else(|| wrong(format!("there is no operation {name:?}")))
     }
 
+    /// Records the values of a value as elements of another type.
+    pub fn cast(&self, at: u32, dtype: &JsValue, file: &str, line: u32) -> Result<u32, JsValue> {
+        let (value, dtype) = (self.value(at)?, dtype_of(dtype)?);
+        let _at = self.batch.at(file, line);
+        let cast = for_dtype!(value.dtype(), T => value.typed::<T>().map(|id| {
+            for_dtype!(dtype, U => self.push(self.batch.cast::<T, U>(id)))
+        }));
+        cast.ok_or_else(|| wrong("the tensor is of another type"))
+    }
+
     /// Names a value, which a program then returns.
-    pub fn name(&self, at: u32, name: &str, file: &str, line: u32) -> Result<(), JsValue> {
-        let value = self.value(at)?;
+    pub fn name(&self, at: u32, name: &JsValue, file: &str, line: u32) -> Result<(), JsValue> {
+        let (value, name) = (self.value(at)?, text_of("the name of a tensor", name)?);
         let _at = self.batch.at(file, line);
         for_dtype!(value.dtype(), T => if let Some(id) = value.typed::<T>() {
-            self.batch.name(id, name);
+            self.batch.name(id, &name);
             self.batch.download(id);
         });
         Ok(())
@@ -134,7 +150,7 @@ impl Batch {
         let batch = Rc::clone(&self.batch);
         future_to_promise(async move {
             let program = batch.compile().await;
-            program.map(|program| Program(program).into()).map_err(|error| thrown(&error))
+            program.map(|program| Program::new(program).into()).map_err(|error| thrown(&error))
         })
     }
 

@@ -9,6 +9,7 @@ use wasm_bindgen_futures::future_to_promise;
 
 use crate::batch::Batch;
 use crate::values::object;
+use crate::words::in_javascript;
 use crate::{plan, thrown};
 
 /// A device: the browser's GPU, or the CPU by WebAssembly.
@@ -43,7 +44,10 @@ impl Device {
             ("driver", info.driver.as_str().into()),
             ("software", info.software.into()),
             ("isGpu", self.0.is_gpu().into()),
-            ("fallback", info.fallback.as_deref().map_or(JsValue::NULL, Into::into)),
+            (
+                "fallback",
+                info.fallback.as_deref().map_or(JsValue::NULL, |why| in_javascript(why).into()),
+            ),
         ])
         .into()
     }

@@ -9,11 +9,14 @@ mod operations;
 mod plan;
 mod program;
 mod values;
+mod words;
 
 use std::fmt;
 
-use js_sys::{Function, Reflect};
+use js_sys::{Function, RangeError, Reflect, TypeError};
 use wasm_bindgen::prelude::*;
+
+use crate::words::in_javascript;
 
 #[wasm_bindgen]
 unsafe extern "C" {
@@ -21,7 +24,7 @@ unsafe extern "C" {
     fn log(text: &str);
 }
 
-/// Has panics, which are faults of onetrip, reported with their place.
+/// Reports panics, which are bugs of onetrip, with their place.
 #[wasm_bindgen(start)]
 pub fn start() {
     std::panic::set_hook(Box::new(|panic| report(&format!("onetrip: {panic}"))));
@@ -33,13 +36,13 @@ fn report(text: &str) {
     match Reflect::get(&global, &"reportError".into()).map(JsCast::dyn_into::<Function>) {
         // It fails for a listener that throws, whose error the browser reports itself.
         Ok(Ok(report_error)) => {
-            drop(report_error.call1(&global, &named_error("FaultError", &text)))
+            drop(report_error.call1(&global, &named_error("PanicError", &text)))
         }
         _ => log(text),
     }
 }
 
-/// An `Error` with the text of `error`. Its name tells the kind of a fault of onetrip.
+/// An `Error` with the text of `error` in the names of JavaScript. Its name tells its kind.
 fn thrown(error: &onetrip::Error) -> JsValue {
     let name = match error {
         onetrip::Error::Record(_) => "RecordError",
@@ -52,12 +55,20 @@ fn thrown(error: &onetrip::Error) -> JsValue {
         onetrip::Error::Data(_) => "DataError",
         _ => "Error",
     };
-    named_error(name, error)
+    named_error(name, &in_javascript(&error.to_string()))
 }
 
-/// An `Error` for a wrong argument.
+/// The error for an argument of a wrong type or form.
 fn wrong(text: impl fmt::Display) -> JsValue {
-    named_error("TypeError", &text)
+    TypeError::new(&text.to_string()).into()
+}
+
+/// The error for data that WebAssembly has no memory for.
+fn no_room(bytes: f64) -> JsValue {
+    let text = format!(
+        "the memory of WebAssembly, 4 GB at most, has no room for data of {bytes} bytes; free objects, or give less"
+    );
+    RangeError::new(&text).into()
 }
 
 fn named_error(name: &str, text: &dyn fmt::Display) -> JsValue {

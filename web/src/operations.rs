@@ -5,7 +5,6 @@ use onetrip::{Parameter, ParameterKind};
 use wasm_bindgen::prelude::*;
 
 use crate::values::object;
-use crate::wrong;
 
 /// All operations that batches record by name, each with its name, family, documentation, number of operands, and
 /// parameters.
@@ -26,13 +25,26 @@ pub fn operations() -> Array {
         JsValue::from(object([
             ("name", info.name.into()),
             ("family", info.family.into()),
-            ("doc", info.doc.into()),
+            ("doc", plain(info.doc).into()),
             ("dtypes", info.dtypes.into()),
             ("operands", (operation.operands as u32).into()),
             ("parameters", parameters.collect::<Array>().into()),
         ]))
     });
     all.collect()
+}
+
+/// `doc` without the targets of its links, whose paths are those of Rust.
+fn plain(doc: &str) -> String {
+    let mut parts = doc.split("](");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        if let Some(open) = text.rfind('[') {
+            text.remove(open);
+        }
+        text.push_str(part.split_once(')').map_or(part, |(_, rest)| rest));
+    }
+    text.replace("`Fault`", "`FaultError`")
 }
 
 /// The names of all operations of the registry.
@@ -43,12 +55,12 @@ pub fn registry() -> Array {
 
 /// The parameters in `given`: numbers, truth values and arrays of whole numbers. Those from the first `undefined` on
 /// are left out.
-pub(crate) fn parameters(given: &Array) -> Result<Vec<Parameter>, JsValue> {
+pub(crate) fn parameters(given: &Array) -> Result<Vec<Parameter>, &'static str> {
     let known = given.iter().take_while(|value| !value.is_undefined());
     known.map(|value| parameter(&value)).collect()
 }
 
-fn parameter(value: &JsValue) -> Result<Parameter, JsValue> {
+fn parameter(value: &JsValue) -> Result<Parameter, &'static str> {
     if let Some(number) = value.as_f64() {
         return Ok(Parameter::Number(number));
     }
@@ -61,5 +73,5 @@ fn parameter(value: &JsValue) -> Result<Parameter, JsValue> {
     };
     let list = value.dyn_ref::<Array>().and_then(|list| list.iter().map(whole).collect());
     list.map(Parameter::List)
-        .ok_or_else(|| wrong("a parameter is a number, a truth value or an array of whole numbers"))
+        .ok_or("a parameter is a number, a truth value or an array of whole numbers")
 }

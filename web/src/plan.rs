@@ -83,12 +83,14 @@ impl Profile {
 pub(crate) struct MeanProfile {
     first: onetrip::Profile,
     times: Vec<Option<Duration>>,
+    run_time: Duration,
     runs: u32,
 }
 
 impl MeanProfile {
     pub fn new(first: onetrip::Profile) -> Self {
-        Self { times: first.kernels.iter().map(|kernel| kernel.time).collect(), first, runs: 1 }
+        let times = first.kernels.iter().map(|kernel| kernel.time).collect();
+        Self { times, run_time: first.stats.run_time, first, runs: 1 }
     }
 
     /// Adds a run. One with another plan begins anew.
@@ -107,6 +109,7 @@ impl MeanProfile {
         for (sum, kernel) in self.times.iter_mut().zip(&next.kernels) {
             *sum = sum.zip(kernel.time).map(|(sum, time)| sum + time);
         }
+        self.run_time += next.stats.run_time;
         self.runs += 1;
     }
 
@@ -114,6 +117,7 @@ impl MeanProfile {
         for (kernel, sum) in self.first.kernels.iter_mut().zip(self.times) {
             kernel.time = sum.map(|sum| sum / self.runs);
         }
+        self.first.stats.run_time = self.run_time / self.runs;
         Profile(self.first)
     }
 }

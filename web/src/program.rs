@@ -1,32 +1,41 @@
 //! Programs.
 
-use js_sys::{Array, Object, Promise, Reflect};
-use onetrip::{Input, LoadOptions, Outputs, RowResult, Shape, Weights};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use js_sys::{Array, Object, Promise, Uint8Array};
+use onetrip::{DType, Input, LoadOptions, Outputs, RowResult, Rows, Shape, Weights};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
 use crate::device::Device;
 use crate::plan::{MeanProfile, Plan};
-use crate::values::{Elements, ToArray, for_dtype, for_elements, object, set, shape_array};
-use crate::{thrown, wrong};
+use crate::thrown;
+use crate::values::{
+    Elements, ToArray, about_input, bytes_of, for_dtype, for_elements, object, shape_array,
+};
 
 /// A program: recorded once, run as often as wanted.
 #[wasm_bindgen]
-pub struct Program(pub(crate) onetrip::Program);
+pub struct Program {
+    program: onetrip::Program,
+    /// The last names of inputs with rows, and what was traced and planned for them.
+    rows_of: RefCell<Option<(Vec<String>, Rows)>>,
+}
 
 #[wasm_bindgen]
 impl Program {
     /// Loads the program in `bytes`, a file that any onetrip has saved. Kernels of its own in WGSL are refused unless
     /// `wgsl` allows them.
     #[wasm_bindgen(js_name = fromBytes, unchecked_return_type = "Promise<Program>")]
-    pub fn from_bytes(device: &Device, bytes: Vec<u8>, wgsl: bool) -> Promise {
-        let device = device.0.clone();
-        future_to_promise(async move {
+    pub fn from_bytes(device: &Device, bytes: &Uint8Array, wgsl: bool) -> Result<Promise, JsValue> {
+        let (device, bytes) = (device.0.clone(), bytes_of(bytes)?);
+        Ok(future_to_promise(async move {
             let options = LoadOptions { wgsl, ..LoadOptions::default() };
             let file = Weights::from_bytes(bytes).map_err(|error| thrown(&error))?;
             let program = onetrip::Program::load_with(&device, &file, options).await;
-            program.map(|program| Self(program).into()).map_err(|error| thrown(&error))
-        })
+            program.map(|program| Self::new(program).into()).map_err(|error| thrown(&error))
+        }))
     }
 
     /// Runs the program with `inputs`, typed arrays by the names of the inputs, and returns all named outputs.
@@ -36,23 +45,23 @@ impl Program {
         #[wasm_bindgen(unchecked_param_type = "Record<string, TypedArray>")] inputs: &Object,
     ) -> Result<Promise, JsValue> {
         self.with(inputs, async |program, given| {
-            results(program, &program.run(given.iter().map(input)).await?)
+            results(&program.run(given.iter().map(input)).await?)
         })
     }
 
-    /// As `run`, with any number of rows.
+    /// As `run`, with any number of rows: of the inputs `rows_of`, or of all if it is `undefined`.
     #[wasm_bindgen(js_name = runRows, unchecked_return_type = "Promise<Record<string, TypedArray>>")]
     pub fn run_rows(
         &self,
         #[wasm_bindgen(unchecked_param_type = "Record<string, TypedArray>")] inputs: &Object,
+        rows_of: Option<Array>,
     ) -> Result<Promise, JsValue> {
-        self.with(inputs, async |program, given| {
-            results(program, &program.run_rows(given.iter().map(input)).await?)
-        })
+        let rows = self.traced(rows_of);
+        self.with(inputs, async move |_, given| results(&rows?.run(given.iter().map(input)).await?))
     }
 
-    /// Runs the program so often with `inputs`, and returns the mean time of each kernel beside its prediction. The rest
-    /// of the profile is that of the first run.
+    /// Runs the program so often with `inputs`, and returns the mean time of each kernel beside its prediction, and that
+    /// of the run. The rest of the profile is that of the first run.
     #[wasm_bindgen(unchecked_return_type = "Promise<Profile>")]
     pub fn profile(
         &self,
@@ -70,9 +79,10 @@ impl Program {
 
     /// The number of rows that the program was recorded with, and how each output depends on rows.
     #[wasm_bindgen(unchecked_return_type = "Rows")]
-    pub fn rows(&self) -> Result<JsValue, JsValue> {
-        let rows = self.0.rows().map_err(|error| thrown(&error))?;
-        let outputs = rows.outputs().map(|(name, result)| {
+    pub fn rows(&self, rows_of: Option<Array>) -> Result<JsValue, JsValue> {
+        let rows = self.traced(rows_of).map_err(|error| thrown(&error))?;
+        let names = self.program.output_names().into_iter();
+        let outputs = rows.outputs().zip(names).map(|((_, result), name)| {
             let (kind, axis) = match result {
                 RowResult::PerRow { axis } => ("perRow", JsValue::from(axis as f64)),
                 RowResult::Sum => ("sum", JsValue::NULL),
@@ -81,8 +91,7 @@ impl Program {
                 RowResult::Min => ("min", JsValue::NULL),
                 _ => ("constant", JsValue::NULL),
             };
-            let name = name.map_or(JsValue::NULL, Into::into);
-            JsValue::from(object([("name", name), ("kind", kind.into()), ("axis", axis)]))
+            JsValue::from(object([("name", name.into()), ("kind", kind.into()), ("axis", axis)]))
         });
         let outputs = outputs.collect::<Array>();
         let recorded = JsValue::from(rows.recorded_rows() as f64);
@@ -92,71 +101,87 @@ impl Program {
     /// The inputs that each run must be given.
     #[wasm_bindgen(unchecked_return_type = "ValueInfo[]")]
     pub fn inputs(&self) -> Array {
-        self.0
-            .inputs()
-            .map(|(name, dtype, shape)| described(name.into(), &dtype.to_string(), shape))
-            .collect()
+        let inputs = self.program.inputs();
+        inputs.map(|(name, dtype, shape)| described(name, dtype, shape)).collect()
     }
 
-    /// The values that each run returns; those without a name are `null` here, and not returned.
+    /// The values that each run returns.
     #[wasm_bindgen(unchecked_return_type = "ValueInfo[]")]
     pub fn outputs(&self) -> Array {
-        let outputs = self.0.outputs();
-        let of = |name: Option<&str>| name.map_or(JsValue::NULL, Into::into);
-        outputs.map(|(name, dtype, shape)| described(of(name), &dtype.to_string(), shape)).collect()
+        let names = self.program.output_names();
+        let outputs = self.program.outputs().zip(&names);
+        outputs.map(|((_, dtype, shape), name)| described(name, dtype, shape)).collect()
     }
 
     /// The plan: its kernels, their sides and the predictions.
     pub fn plan(&self) -> Result<Plan, JsValue> {
-        self.0.explain().map(Plan).map_err(|error| thrown(&error))
+        self.program.explain().map(Plan).map_err(|error| thrown(&error))
     }
 
     /// The plan as text: the kernels, their side and the reason.
     pub fn explain(&self) -> Result<String, JsValue> {
-        self.0.explain().map(|plan| plan.to_string()).map_err(|error| thrown(&error))
+        self.program.explain().map(|plan| plan.to_string()).map_err(|error| thrown(&error))
     }
 }
 
 impl Program {
+    pub(crate) fn new(program: onetrip::Program) -> Self {
+        Self { program, rows_of: RefCell::default() }
+    }
+
+    /// The rows of the inputs with these names, or of all inputs.
+    fn traced(&self, names: Option<Array>) -> Result<Rows, onetrip::Error> {
+        let Some(names) = names else { return self.program.rows() };
+        let names: Vec<_> = names.iter().filter_map(|name| name.as_string()).collect();
+        let mut last = self.rows_of.borrow_mut();
+        match &*last {
+            Some((known, rows)) if *known == names => Ok(rows.clone()),
+            _ => {
+                let rows = self.program.rows_of(names.iter().map(String::as_str))?;
+                Ok(last.insert((names, rows)).1.clone())
+            }
+        }
+    }
+
     /// A promise of the result of `run`, which gets the program and its inputs. The promise holds both.
     fn with<R>(&self, inputs: &Object, run: R) -> Result<Promise, JsValue>
     where
         R: AsyncFnOnce(&onetrip::Program, &[(String, Elements)]) -> Result<JsValue, onetrip::Error>
             + 'static,
     {
-        let (program, given) = (self.0.clone(), given(inputs)?);
+        let (program, given) = (self.program.clone(), self.given(inputs)?);
         Ok(future_to_promise(
             async move { run(&program, &given).await.map_err(|error| thrown(&error)) },
         ))
     }
-}
 
-/// All named outputs of a run, as typed arrays by name.
-fn results(program: &onetrip::Program, outputs: &Outputs) -> Result<JsValue, onetrip::Error> {
-    let results = Object::new();
-    for (name, dtype, _) in program.outputs() {
-        let Some(name) = name else { continue };
-        let array = for_dtype!(dtype, T => T::to_array(&outputs.read_view::<T>(name)?));
-        set(&results, name, &array);
+    /// The inputs of a run by name.
+    fn given(&self, inputs: &Object) -> Result<Vec<(String, Elements)>, JsValue> {
+        let types: HashMap<_, _> =
+            self.program.inputs().map(|(name, dtype, _)| (name, dtype)).collect();
+        let one = |entry: JsValue| {
+            let entry = Array::from(&entry);
+            let (name, data) = (entry.get(0).as_string().unwrap_or_default(), entry.get(1));
+            let elements = match types.get(&*name) {
+                Some(&dtype) => Elements::of_input(&name, dtype, &data),
+                // The run refuses the name.
+                None => Elements::of(&data).map_err(|error| about_input(&name, error)),
+            };
+            Ok((name, elements?))
+        };
+        Object::entries(inputs).into_iter().map(one).collect()
     }
-    Ok(results.into())
 }
 
-/// The inputs of a run by name.
-fn given(inputs: &Object) -> Result<Vec<(String, Elements)>, JsValue> {
-    let one = |entry: JsValue| {
-        let entry = Array::from(&entry);
-        let name = entry.get(0).as_string().unwrap_or_default();
-        match Elements::of(&entry.get(1)) {
-            Ok(elements) => Ok((name, elements)),
-            Err(error) => {
-                let reason =
-                    Reflect::get(&error, &"message".into()).ok().and_then(|text| text.as_string());
-                Err(wrong(format!("input {name:?}: {}", reason.unwrap_or_default())))
-            }
-        }
+/// All outputs of a run, as typed arrays by name.
+fn results(outputs: &Outputs) -> Result<JsValue, onetrip::Error> {
+    let result = |(name, dtype): (String, DType)| {
+        let array = for_dtype!(dtype, T => T::to_array(&outputs.read_view::<T>(&*name)?));
+        Ok::<_, onetrip::Error>(JsValue::from(Array::of2(&name.into(), &array)))
     };
-    Object::entries(inputs).into_iter().map(one).collect()
+    let results = outputs.names().map(result).collect::<Result<Array, _>>()?;
+    // Setting properties instead would make the result `__proto__` the prototype. Pairs with names cannot fail.
+    Ok(Object::from_entries(&results).map_or(JsValue::UNDEFINED, Into::into))
 }
 
 fn input((name, elements): &(String, Elements)) -> Input<'_> {
@@ -164,6 +189,7 @@ fn input((name, elements): &(String, Elements)) -> Input<'_> {
     for_elements!(elements, data => Input::from((name, data)))
 }
 
-fn described(name: JsValue, dtype: &str, shape: &Shape) -> JsValue {
-    object([("name", name), ("dtype", dtype.into()), ("shape", shape_array(shape).into())]).into()
+fn described(name: &str, dtype: DType, shape: &Shape) -> JsValue {
+    let dtype = dtype.to_string().into();
+    object([("name", name.into()), ("dtype", dtype), ("shape", shape_array(shape).into())]).into()
 }

@@ -160,6 +160,9 @@ async function checkPlan(page, side) {
   await whole.locator('#k1').hover();
   const own = await whole.locator('.lit').count();
   check(own > 1, `a kernel under the pointer lights up ${own} elements`);
+  const heading = await whole.locator('section', { hasText: 'The recorded graph' }).first().textContent();
+  const [counted] = (await page.textContent('#plan-summary')).match(/^[0-9]+/);
+  check(heading.includes(`${counted} operations`), `the page counts ${counted} operations, and the whole plan: ${heading.slice(0, 60)}`);
   await picture(page, `whole-plan-${side}`);
   await page.keyboard.press('Escape');
   check(await page.locator('#picture').isHidden(), 'Escape closes the whole plan');
@@ -214,6 +217,23 @@ await visit('CPU, desktop', { colorScheme: 'light' }, async (page, status) => {
   await picture(page, 'desktop-dark');
 });
 
+/** The whole plan has the colours that the visitor chose, though the system has others. */
+for (const [system, chosen] of [['dark', 'light'], ['light', 'dark'], ['dark', 'light dark']]) {
+  await visit(`colours ${chosen} on ${system}`, { colorScheme: system }, async (page) => {
+    await page.selectOption('#theme', chosen);
+    await page.click('#whole-plan');
+    const body = page.frameLocator('#picture iframe').locator('body');
+    await body.locator('.card').first().waitFor();
+    const brightness = await body.evaluate((node) => {
+      const [, red] = getComputedStyle(node).backgroundColor.match(/(\d+)/);
+      return Number(red);
+    });
+    const isDark = chosen === 'dark' || (chosen !== 'light' && system === 'dark');
+    check(isDark ? brightness < 60 : brightness > 200, `the whole plan has a brightness of ${brightness}`);
+    await picture(page, `whole-plan-${chosen.replace(' ', '-')}-on-${system}`);
+  });
+}
+
 await visit('CPU, keyboard', { query: '?device=cpu' }, async (page) => {
   await page.focus('#pad');
   await page.keyboard.press('Space');
@@ -237,6 +257,11 @@ await visit('CPU, phone', phone, async (page) => {
   await picture(page, 'phone-dark');
   await page.selectOption('#theme', 'light');
   await picture(page, 'phone-light');
+});
+
+await visit('CPU, narrow', { viewport: { width: 320, height: 700 }, hasTouch: true, isMobile: true }, async (page) => {
+  await picture(page, 'narrow');
+  check(!(await page.textContent('#device')).includes('`'), 'the facts of the device have no marks of code');
 });
 
 await visit('WebGPU', { query: '?device=gpu' }, async (page, status) => {

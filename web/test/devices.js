@@ -24,10 +24,12 @@ export async function checkLoss(checks) {
   } catch (error) {
     checks.that(/DeviceError: .*lost/.test(`${error.name}: ${error.message}`), `under way: ${error}`);
   }
+  await checks.throws(() => before.run({ x }), /or go on with `Device\.cpu\(\)`$/, 'the words of a loss');
   await checks.throws(() => before.run({ x }), /DeviceError: .*lost/, 'a run on a lost device');
   const next = await Device.gpu();
   const again = await program(next);
   checks.that(isRight((await again.run({ x })).y), 'a run on the next device');
+  await checkLossAmongRuns(checks);
   // Runs at once on one device.
   const many = await Promise.all(Array.from({ length: 20 }, () => again.run({ x })));
   checks.that(many.every(({ y }) => isRight(y)), 'twenty runs at once');
@@ -35,6 +37,26 @@ export async function checkLoss(checks) {
   const last = again.run({ x });
   again.free();
   checks.that(isRight((await last).y), 'a run whose program was freed');
+}
+
+/** A loss among many runs of several sizes: each ends, with its results or with the error. */
+async function checkLossAmongRuns(checks) {
+  for (const delay of [0, 1, 10, 100]) {
+    const device = await Device.gpu();
+    using batch = device.batch();
+    batch.input('x', [4, 3]).scale(2).named('y');
+    const program = await batch.compile();
+    const one = async (rows) => {
+      const { y } = await program.runRows({ x: new Float32Array(3 * rows).fill(rows) });
+      return y.length === 3 * rows && y.every((value) => value === 2 * rows);
+    };
+    const runs = Promise.allSettled(Array.from({ length: 50 }, (_, run) => one(run % 9)));
+    await new Promise((resolve) => setTimeout(resolve, delay));
+    device.simulateLoss();
+    const isLoss = ({ name, message }) => name === 'DeviceError' && /lost/.test(message);
+    const wrong = (await runs).find(({ value, reason }) => (reason ? !isLoss(reason) : !value));
+    checks.that(!wrong, `a loss after ${delay} ms: ${wrong?.reason ?? 'wrong results'}`);
+  }
 }
 
 /** A kernel that the browser refuses, which it says late. Nothing else on the device fails for it. */
@@ -61,6 +83,7 @@ export async function checkNoGpu(checks) {
   const device = await Device.auto();
   const { isGpu, fallback } = device.info();
   checks.that(!isGpu && /found: none/.test(fallback), `it says why: ${fallback}`);
+  checks.that(fallback.includes('`Device.cpu()`') && !/::|ONETRIP_/.test(fallback), `in JavaScript: ${fallback}`);
   await checks.throws(() => Device.gpu(), /DeviceError: /, 'a GPU where there is none');
   const again = await program(device);
   checks.that(isRight((await again.run({ x })).y), 'a run on the CPU');

@@ -37,7 +37,7 @@ export async function checkLeaks(checks, device, runs) {
   const { before, after } = await repeated(device, runs);
   const text = `${runs} runs: ${JSON.stringify(before)} became ${JSON.stringify(after)}`;
   for (const count of ['listeners', 'buffers', 'wasm']) checks.that(after[count] <= before[count], `${count}, ${text}`);
-  // Other browsers do not tell.
+  // Other browsers do not tell the size of their heap.
   if (before.heap !== undefined) checks.that(after.heap - before.heap < OWN_BYTES, `heap, ${text}`);
   return text;
 }

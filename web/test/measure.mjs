@@ -1,5 +1,6 @@
-// node measure.mjs SITE [cpu] [gpu]: opens the pages of figures in headless Chromium, and prints a table: the load of the page with a
-// warm cache, recording, and what the page holds after 10 000 runs. DRIVER names the folder with playwright-core.
+// node measure.mjs SITE [cpu] [gpu]: opens the pages of figures in headless Chromium, and prints a table: the load of the
+// page with a warm cache, recording, and the counts of objects and bytes after 10 000 runs. DRIVER names the folder with
+// playwright-core.
 
 import fs from 'node:fs';
 import { createRequire } from 'node:module';

@@ -65,7 +65,7 @@ export async function checkMistakes(checks, device) {
   const two = new Float32Array(2);
   await mistake((b) => b.add(b.upload(two), b.upload(new Float32Array(3))), new RegExp(`${place}add: `), 'shapes');
   await mistake((b) => b.upload(two).sum(7), new RegExp(`${place}sum: .*7`), 'an axis');
-  await mistake((b) => b.upload(two).softmax(), new RegExp(`${place}softmax: `), 'a missing axis');
+  await mistake((b) => b.upload(two).softmax(), new RegExp(`${place}softmax: axis must be given`), 'a missing axis');
   await mistake((b) => b.upload(two).relu(5), new RegExp(`${place}relu: .*parameters must be 0, not 1`), 'a parameter');
   await mistake((b) => b.upload(two).add(), new RegExp(`${place}add: .*operands must be 2, not 1`), 'an operand');
   await mistake((b) => b.upload(two, [3]), new RegExp(`${place}upload`), 'a length');
@@ -78,7 +78,12 @@ export async function checkMistakes(checks, device) {
   await checks.throws(() => batch.input('x', -1), /TypeError: a shape/, 'a size');
   await checks.throws(() => batch.input('x', 1, 'f64'), /TypeError: "f64"/, 'an element type');
   using other = device.batch();
-  await checks.throws(() => batch.relu(other.upload(two)), /TypeError: .*same batch/, 'a foreign tensor');
+  await checks.throws(() => batch.relu(other.upload(two)), /TypeError: recording\.js:[1-9].*: relu: .*same batch/, 'a foreign tensor');
+  const x = batch.upload(two);
+  const number = /TypeError: recording\.js:[1-9][0-9]*: mul: .*the number 2; for a number use `scale` or `add_scalar`/;
+  await checks.throws(() => x.mul(2), number, 'a number for a tensor');
+  await checks.throws(() => batch.mul(x, 2), number, 'a number for a tensor of a batch');
+  await checks.throws(() => x.scale('2'), /TypeError: recording\.js:[1-9][0-9]*: scale: a parameter is a number/, 'a text');
   await checks.throws(() => Program.load(device, new Uint8Array(9)), /DataError: /, 'a file that is none');
   await checks.throws(() => Program.load(device, '/nowhere'), /nowhere: the server answers 404/, 'a missing file');
 }

@@ -52,6 +52,54 @@ export async function checkRows(checks, device) {
   await checks.throws(() => mixing.runRows({ x: new Float32Array(6) }), /RowsError: .*softmax/, 'a run that mixes rows');
 }
 
+/** An input that has no rows, beside one that has. */
+export async function checkRowsOf(checks, device) {
+  for (const shape of [[3], [1, 3]]) {
+    using batch = device.batch();
+    batch.input('q', [4, 3]).mul(batch.input('c', shape)).named('y').sum(0).named('total');
+    using program = await batch.compile();
+    const c = new Float32Array([1, 10, 100]);
+    const all = () => program.runRows({ q: new Float32Array(6), c });
+    await checks.throws(all, /RowsError: .*rows by `rowsOf`/, `rows of q and of c ${shape}`);
+    for (const rowsOf of [['q'], ['c', 'q'], ['q']]) {
+      const run = (rows) => program.runRows({ q: new Float32Array(3 * rows).fill(2), c }, { rowsOf });
+      if (rowsOf.length > 1) {
+        await checks.throws(() => run(2), /RowsError: /, `rows of ${rowsOf}`);
+        continue;
+      }
+      for (const rows of [0, 1, 5]) {
+        const { y, total } = await run(rows);
+        const wanted = Array.from({ length: rows }, () => '2,20,200').join();
+        checks.that(`${y}` === wanted && `${total}` === `${[2, 20, 200].map((one) => rows * one)}`, `${rows} rows: ${y}`);
+      }
+    }
+    const { recorded, outputs } = program.rows({ rowsOf: ['q'] });
+    checks.that(recorded === 4 && outputs[1].kind === 'sum', `rows of q: ${recorded} ${outputs[1].kind}`);
+    await checks.throws(() => program.runRows({ c }, { rowsOf: ['z'] }), /DataError: .*"z".*"q"/, 'rows of no input');
+    for (const rowsOf of ['q', [1], null, {}]) {
+      await checks.throws(() => program.runRows({ c }, { rowsOf }), /TypeError: .*array of names/, `rows of ${rowsOf}`);
+    }
+  }
+}
+
+/** A hundred runs at once of one program, which is freed meanwhile. */
+export async function checkRunsAtOnce(checks, device) {
+  using batch = device.batch();
+  const shares = batch.input('x', [4, 3]).softmax(1);
+  shares.named('y').sum(0).named('total');
+  const program = await batch.compile();
+  const one = async (run) => {
+    const rows = run % 9;
+    const x = Float32Array.from({ length: 3 * rows }, (_, at) => at % 5);
+    const { y, total } = rows === 4 && run % 2 ? await program.run({ x }) : await program.runRows({ x });
+    return y.length === 3 * rows && Math.abs(total[0] + total[1] + total[2] - rows) < 1e-4;
+  };
+  const runs = Array.from({ length: 100 }, (_, run) => one(run));
+  program.free();
+  const right = (await Promise.all(runs)).filter((isRight) => isRight).length;
+  checks.that(right === 100, `${right} of 100 runs at once are right`);
+}
+
 /** Plans and profiles as pictures: the browser's own parsers read them. */
 export async function checkPictures(checks, device) {
   using program = await layer(device, 4);

@@ -8,14 +8,17 @@ import { checkCompiled, checkFiles } from './files.js';
 import { checkDigits } from './digits.js';
 import { checkLateErrors, checkLoss, checkNoGpu } from './devices.js';
 import { checkLeaks } from './leaks.js';
+import { checkArguments, checkDamagedFiles, checkFailures, checkFreed, checkViews } from './misuse.js';
+import { checkBundle, checkCalibration, checkCasts, checkMeans, checkWords } from './messages.js';
+import { checkMarkup, checkNames, checkOutputs } from './names.js';
 import { checkReadme } from './readme.js';
 import { checkFinalizers, checkMemory, checkMistakes, checkRecorded } from './recording.js';
-import { checkPictures, checkRows } from './rows.js';
+import { checkPictures, checkRows, checkRowsOf, checkRunsAtOnce } from './rows.js';
 
 const { searchParams } = new URL(location.href);
 const device = searchParams.get('device');
 const RUNS = searchParams.has('all') ? 10_000 : 500;
-// Of ends.js.
+// The script `ends.js` defines both.
 const { result, end } = globalThis;
 
 /** Collects checks: each is passed, or failed with a text. */
@@ -34,7 +37,9 @@ const checks = {
     try {
       await call();
     } catch (error) {
-      return this.that(pattern.test(`${error.name}: ${error.message}`), `${what}: ${error.name}: ${error.message}`);
+      const isOfClass = error instanceof (globalThis[error.name] ?? Error);
+      const text = `${error.name}: ${error.message}`;
+      return this.that(isOfClass && pattern.test(text), `${what}: ${text}`);
     }
     return this.fail(`${what}: nothing was thrown`);
   },
@@ -65,8 +70,23 @@ const PARTS = {
     });
     await part('recorded', () => checkRecorded(checks, cpu));
     await part('mistakes', () => checkMistakes(checks, cpu));
+    await part('arguments', () => checkArguments(checks, cpu));
+    await part('views', () => checkViews(checks, cpu));
+    await part('freed objects', () => checkFreed(checks, cpu));
+    await part('names', () => checkNames(checks, cpu));
+    await part('outputs without a name', () => checkOutputs(checks, cpu));
+    await part('words of messages', () => checkWords(checks, cpu));
+    await part('casts', () => checkCasts(checks, cpu));
+    await part('places in a bundle', () => checkBundle(checks));
+    await part('means of profiles', () => checkMeans(checks, cpu));
+    await part('calibration', () => checkCalibration(checks));
+    await part('markup', () => checkMarkup(checks, cpu));
+    await part('damaged files', () => checkDamagedFiles(checks, cpu));
+    await part('failing calls', () => checkFailures(checks, cpu));
     await part('digits', () => checkDigits(checks, cpu));
     await part('rows', () => checkRows(checks, cpu));
+    await part('rows of some inputs', () => checkRowsOf(checks, cpu));
+    await part('runs at once', () => checkRunsAtOnce(checks, cpu));
     await part('pictures', () => checkPictures(checks, cpu));
     await part('page of the README', () => checkReadme(checks));
     await part('memory', () => checkMemory(checks, cpu));
@@ -83,6 +103,7 @@ const PARTS = {
     if (!searchParams.has('few')) await part('files', () => checkFiles(checks, gpu, !searchParams.has('all')));
     await part('digits', () => checkDigits(checks, gpu));
     await part('rows', () => checkRows(checks, gpu));
+    await part('runs at once', () => checkRunsAtOnce(checks, gpu));
     await part('pictures', () => checkPictures(checks, gpu));
     if (globalThis.gc) await part('leaks', () => leaks(gpu));
     await part('late errors', () => checkLateErrors(checks, gpu));

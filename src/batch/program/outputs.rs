@@ -1,11 +1,12 @@
 //! Results of one run of a program.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use super::compiled::Program;
 use super::signature::Unknown;
-use crate::base::dtype::Element;
+use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::batch::KeyOf;
 use crate::batch::read::{ReadView, check_length};
@@ -120,6 +121,34 @@ impl Outputs {
         Ok(self.program.0.recorded.graph[self.node::<T>(key)?].ty.shape.clone())
     }
 
+    /// The names of all results, each with its element type, in the order of [`Program::outputs`]. A result that has
+    /// several names comes once by each, one that has none by its [`output_names`](Program::output_names).
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let y = batch.input::<f32>("x", 2).relu().named("y").named("positive");
+    /// batch.outputs((y, y.sum(0).named("sum")));
+    /// let outputs = batch.compile().await?.run([("x", &[-1.0_f32, 3.0])]).await?;
+    /// let names: Vec<_> = outputs.names().map(|(name, dtype)| format!("{name}: {dtype}")).collect();
+    /// assert_eq!(names, ["positive: f32", "y: f32", "sum: f32"]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    pub fn names(&self) -> impl Iterator<Item = (String, DType)> {
+        let Record { graph, names, .. } = &*self.program.0.recorded;
+        let outputs = graph.outputs();
+        let first = names.outputs(&outputs).into_iter().enumerate();
+        let positions: HashMap<NodeId, usize> =
+            outputs.iter().enumerate().map(|(at, &id)| (id, at)).collect();
+        let others =
+            names.iter().filter_map(|(name, id)| Some((*positions.get(&id)?, name.to_owned())));
+        let mut all: Vec<_> = first.chain(others).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().map(move |(at, name)| (name, graph[outputs[at]].ty.dtype))
+    }
+
     /// The counters of the run.
     #[must_use]
     pub fn stats(&self) -> &RunStats {
@@ -137,7 +166,7 @@ impl Outputs {
     fn node<T: Element>(&self, key: impl KeyOf<T>) -> Result<NodeId, ReadError> {
         let program = &*self.program.0;
         let recorded = &*program.recorded;
-        let node = program.find(key.key()).map_err(|unknown| match unknown {
+        let node = program.find_result(key.key()).map_err(|unknown| match unknown {
             Unknown::Id { id_of } => ReadError::Foreign { id_of, batch: recorded.brand },
             Unknown::Name(name) => ReadError::UnknownName { name, there: program.result_names() },
         })?;

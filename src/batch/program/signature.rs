@@ -37,7 +37,8 @@ impl Program {
         })
     }
 
-    /// The name, element type and shape of each result that runs download. Those without a name are read by their ids.
+    /// The name, element type and shape of each result that runs download. Those without a name are read by their ids,
+    /// or by their [`output_names`](Self::output_names).
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -57,6 +58,27 @@ impl Program {
             let node = &recorded.graph[id];
             (recorded.names.first(id).map(|name| &**name), node.ty.dtype, &node.ty.shape)
         })
+    }
+
+    /// The name by which each of the [`outputs`](Self::outputs) is read. Of several names it is the first in order. An
+    /// output without a name has `output` and its position, as in the program's [file](Self::save).
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 2);
+    /// batch.outputs((x.relu().named("y"), x.neg()));
+    /// let program = batch.compile().await?;
+    /// assert_eq!(program.output_names(), ["y", "output1"]);
+    /// let outputs = program.run([("x", &[1.0_f32, 2.0])]).await?;
+    /// assert_eq!(outputs.read::<f32>("output1").await?, [-1.0, -2.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn output_names(&self) -> Vec<String> {
+        let recorded = &*self.0.recorded;
+        recorded.names.outputs(&recorded.graph.outputs())
     }
 
     /// The resident behind a name: of a value that the program binds, or of one that its runs keep or update. So the
@@ -124,6 +146,19 @@ impl Inner {
         self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
     }
 
+    /// The value behind a key, or the output that has the key for want of a name.
+    pub(super) fn find_result(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
+        let unnamed = |name: &str| {
+            let outputs = self.recorded.graph.outputs();
+            let at = self.recorded.names.outputs(&outputs).iter().position(|one| one == name)?;
+            Some(outputs[at])
+        };
+        self.find(key).or_else(|unknown| match unknown {
+            Unknown::Name(name) => unnamed(&name).ok_or(Unknown::Name(name)),
+            unknown @ Unknown::Id { .. } => Err(unknown),
+        })
+    }
+
     /// The node of an input.
     pub(super) fn input_node(&self, key: ValueKey<'_>) -> Result<NodeId> {
         let id = self.find(key).map_err(|unknown| match unknown {
@@ -139,11 +174,13 @@ impl Inner {
         self.recorded.names.of(is_upload)
     }
 
-    /// The names of the values that runs download or keep.
+    /// The names by which the values that runs download or keep are read.
     pub(super) fn result_names(&self) -> Vec<String> {
-        let graph = &self.recorded.graph;
+        let Record { graph, names, .. } = &*self.recorded;
         let outputs = graph.outputs();
-        self.recorded.names.of(|node| outputs.contains(&node) || graph.keeps.contains(&node))
+        let mut all = names.of(|node| outputs.contains(&node) || graph.keeps.contains(&node));
+        all.extend(names.outputs(&outputs).into_iter().filter(|name| names.get(name).is_none()));
+        all
     }
 }
 

@@ -47,6 +47,11 @@ impl GpuCommandBatch {
         Some(self.composed(callable.name(), || {
             let (least, most) = callable.parameter_counts();
             check_count("number of operands", operands.len(), callable.arity(), callable.arity())?;
+            if let Some(&(what, _)) = callable.parameters().get(parameters.len())
+                && parameters.len() < least
+            {
+                check_parameter(what, false, "given", &"left out")?;
+            }
             check_count("number of parameters", parameters.len(), least, most)?;
             self.record_call(callable, operands, &GivenParameters(parameters))
         }))

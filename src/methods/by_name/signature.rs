@@ -130,7 +130,8 @@ impl Callable {
         }
     }
 
-    fn parameters(self) -> Vec<(&'static str, ParameterKind)> {
+    /// The parameters in their order, with their names.
+    pub fn parameters(self) -> Vec<(&'static str, ParameterKind)> {
         let axis = ("axis", ParameterKind::Axis);
         match self {
             Self::Elementwise(op) => {

@@ -67,11 +67,9 @@ impl GpuInfo {
     /// The description of an adapter whose device has these limits, and before which so many have an equal one.
     pub(super) fn of(adapter: &wgpu::Adapter, limits: &wgpu::Limits, equal_before: usize) -> Self {
         let info = adapter.get_info();
-        // Some browsers tell no names.
-        let name = if info.name.is_empty() { "WebGPU adapter".into() } else { info.name.clone() };
         Self {
             cache_key: wgpu::util::pipeline_cache_key(&info),
-            name,
+            name: name_of(&info).to_owned(),
             backend: format!("{:?}", info.backend),
             driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
             software: info.device_type == DeviceType::Cpu,
@@ -108,6 +106,11 @@ pub(super) fn equal_before(found: &[wgpu::AdapterInfo], index: usize) -> usize {
     found[..index].iter().filter(|&other| *other == found[index]).count()
 }
 
+/// The name of an adapter. Some browsers tell none.
+fn name_of(adapter: &wgpu::AdapterInfo) -> &str {
+    if adapter.name.is_empty() { "WebGPU adapter" } else { &adapter.name }
+}
+
 fn rank(kind: DeviceType) -> u8 {
     match kind {
         DeviceType::DiscreteGpu => 0,
@@ -120,15 +123,15 @@ fn rank(kind: DeviceType) -> u8 {
 
 pub(super) fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> DeviceError {
     let wanted = match (&choice.known, &choice.name_part, choice.software_too) {
-        (Some(known), ..) => format!("that is {} as it was before", known.adapter.name),
+        (Some(known), ..) => format!("that is {} as it was before", name_of(&known.adapter)),
         (None, Some(part), true) => format!("whose name contains \"{part}\""),
         (None, Some(part), false) => format!("in hardware whose name contains \"{part}\""),
         (None, None, true) => "at all".into(),
         (None, None, false) => "in hardware".into(),
     };
     let describe = |one: &wgpu::AdapterInfo| match &*one.device_pci_bus_id {
-        "" => format!("{} ({:?})", one.name, one.device_type),
-        bus => format!("{} ({:?}, PCI bus {bus})", one.name, one.device_type),
+        "" => format!("{} ({:?})", name_of(one), one.device_type),
+        bus => format!("{} ({:?}, PCI bus {bus})", name_of(one), one.device_type),
     };
     let list: Vec<_> = found.iter().map(describe).collect();
     let hint = match (&choice.known, &choice.name_part) {
@@ -234,5 +237,7 @@ mod tests {
                 && message.contains("Onboard 5 (IntegratedGpu, PCI bus 0000:00:02.0)")
         );
         assert!(none_fits(&[], &choice).to_string().contains("found: none"));
+        let message = none_fits(&[adapter("", DeviceType::Cpu, "")], &choice).to_string();
+        assert!(message.contains("found: WebGPU adapter (Cpu)"), "{message}");
     }
 }
