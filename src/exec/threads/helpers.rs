@@ -18,7 +18,8 @@ struct Helpers {
     queue: Mutex<HelperQueue>,
     /// Notified when there is work for a thread that sleeps.
     changed: Condvar,
-    /// Pieces of work in the queue. Idle threads look here.
+    /// Pieces of work in the queue that no thread has claimed. Idle threads look here, and take the lock only once they have
+    /// claimed a piece.
     waiting: AtomicUsize,
     /// Runs under way on the cores, each of which has a thread of its own.
     runs: AtomicUsize,
@@ -81,7 +82,7 @@ impl Helpers {
         }
         let mut queue = self.queue.lock();
         queue.work.push_back(work);
-        self.waiting.store(queue.work.len(), Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         if queue.awake >= queue.work.len() {
             return;
         }
@@ -111,25 +112,21 @@ impl Helpers {
         loop {
             let busy = queue.started - queue.asleep - queue.awake - 1;
             let is_free = busy + self.runs.load(Ordering::Relaxed).max(1) < (self.threads)();
-            if let Some(work) = is_free.then(|| queue.work.pop_front()).flatten() {
-                self.waiting.store(queue.work.len(), Ordering::Relaxed);
-                drop(queue);
-                work();
-                queue = self.queue.lock();
-                continue;
-            }
-            if is_free && queue.awake < self.most_awake && self.is_single() {
+            let mut claimed = is_free && self.claim();
+            if is_free && !claimed && queue.awake < self.most_awake && self.is_single() {
                 queue.awake += 1;
                 drop(queue);
-                let has_work = self.look();
+                claimed = self.claim_soon();
                 queue = self.queue.lock();
                 queue.awake -= 1;
-                if has_work {
-                    continue;
-                }
             }
-            // Work that came meanwhile counted on this thread.
-            if queue.work.is_empty() || !is_free {
+            if claimed {
+                let work = queue.work.pop_front();
+                drop(queue);
+                work.into_iter().for_each(|work| work());
+                queue = self.queue.lock();
+            } else if !is_free || self.waiting.load(Ordering::Relaxed) == 0 {
+                // Else work came meanwhile that counted on this thread.
                 queue.asleep += 1;
                 queue = self.changed.wait(queue);
                 queue.asleep -= 1;
@@ -137,10 +134,21 @@ impl Helpers {
         }
     }
 
-    /// Returns whether work came before long, while there was at most one run.
-    fn look(&self) -> bool {
+    /// Claims a piece of work, if there is one. The queue then holds a piece for this thread.
+    fn claim(&self) -> bool {
+        let one_less = |waiting: usize| waiting.checked_sub(1);
+        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+    }
+
+    /// Claims a piece of work that comes before long, while there is at most one run.
+    fn claim_soon(&self) -> bool {
         let has_work = || self.waiting.load(Ordering::Relaxed) > 0;
-        comes_soon(|| has_work() || !self.is_single()) && has_work()
+        while comes_soon(|| has_work() || !self.is_single()) && has_work() {
+            if self.claim() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Returns whether there is at most one run. Several have work for all threads.
