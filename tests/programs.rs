@@ -150,7 +150,7 @@ async fn a_program_lists_its_inputs_and_outputs() {
     assert_eq!(outputs, [(Some("best"), DType::U32, &rows), (None, DType::F32, &rows)]);
     let outputs = program.run([(x, [0.0; 6])]).await.unwrap();
     let error = outputs.read::<f32>("nothing").await.unwrap_err().to_string();
-    assert!(error.contains("there are \"best\", \"kept\";"), "{error}");
+    assert!(error.contains("there are \"best\", \"kept\", \"output1\";"), "{error}");
     drop(kept);
 }
 
