@@ -8,6 +8,7 @@ mod record;
 mod recorder;
 
 pub(crate) use call::UserCall;
+#[cfg(feature = "safetensors")]
 pub(crate) use names::fresh;
 pub use record::UntypedId;
 pub(crate) use record::{Record, Uploads};

@@ -56,7 +56,7 @@ impl BlockCost {
     fn pays(self, [m, n, k]: [usize; 3], count: usize) -> bool {
         let [m, n, k] = [m, n, k].map(|size| size as f64);
         let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0);
-        // The bound is twice that of other work, since blocks are slower than the whole.
+        // The bound is above that of other work, since blocks are slower than the whole.
         alone * count as f64 >= 1.5 * ALONE as f64
     }
 
