@@ -49,19 +49,13 @@ pub(super) fn multiply(
     shared: bool,
     results: &mut ProductOutputs<'_>,
 ) -> bool {
-    let [m, n, _] = floats.size;
-    assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let threads = if shared { threads::count() } else { 1 };
-    let Some((rows, filters)) = block_size(images, m, floats.count, threads) else { return false };
+    let Some((rows, filters)) = block_size(images, floats.size[0], floats.count, threads) else {
+        return false;
+    };
     let work = Convolution::new(floats, images, images.layout(rows), results);
-    let blocks = work.blocks(rows, filters);
     let new = || ImageWorker::new(&work);
-    if threads > 1 {
-        for_each(blocks, new, |worker, block| worker.run(&block));
-    } else {
-        let mut worker = new();
-        blocks.iter().for_each(|block| worker.run(block));
-    }
+    work.for_each_block([rows, filters], threads, new, ImageWorker::run);
     true
 }
 
@@ -104,14 +98,31 @@ impl<'c, 'a> Convolution<'c, 'a> {
         floats: &'c Floats<'a>,
         images: &'c Images<'c, 'a>,
         layout: BlockLayout,
-        results: &'c ProductOutputs<'c>,
+        results: &'c mut ProductOutputs<'_>,
     ) -> Self {
+        let [m, n, _] = floats.size;
+        assert_eq!(results.sums_mut().len(), floats.count * m * n);
         let offsets = images.offsets(&layout);
         Self { floats, images, layout, offsets, results }
     }
 
-    /// All blocks of at most so many rows of windows and filters.
-    pub fn blocks(&self, rows: usize, filters: usize) -> Vec<ImageBlock> {
+    /// Does the work of all blocks of at most so many rows of windows and filters, on `threads` threads or on this one.
+    pub fn for_each_block<S>(
+        &self,
+        [rows, filters]: [usize; 2],
+        threads: usize,
+        new: impl Fn() -> S + Sync + Send,
+        run: impl Fn(&mut S, &ImageBlock) + Sync + Send,
+    ) {
+        let blocks = self.blocks(rows, filters);
+        if threads > 1 {
+            return for_each(blocks, new, |worker, block| run(worker, &block));
+        }
+        let mut worker = new();
+        blocks.iter().for_each(|block| run(&mut worker, block));
+    }
+
+    fn blocks(&self, rows: usize, filters: usize) -> Vec<ImageBlock> {
         let ([height, _], [m, ..]) = (self.images.counts(), self.floats.size);
         let pieces =
             |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));

@@ -15,7 +15,7 @@ use super::floats::Floats;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::operand::Matrices;
 use super::outputs::ProductOutputs;
-use crate::exec::cpu::operands::{Images, for_each};
+use crate::exec::cpu::operands::Images;
 use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
@@ -50,7 +50,7 @@ pub(super) fn multiply(
     let convolution = Convolution::new(floats, images, layout, results);
     let work = WinogradWork { convolution: &convolution, filters, along };
     let new = || WinogradWorker::new(&work);
-    for_each(convolution.blocks(2 * rows, some), new, |worker, block| worker.run(&block));
+    convolution.for_each_block([2 * rows, some], threads, new, WinogradWorker::run);
     true
 }
 
