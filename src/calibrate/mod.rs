@@ -15,16 +15,13 @@ mod sides;
 mod subject;
 mod tiles;
 
-use std::future::ready;
-use std::pin::Pin;
-
 use self::probe::{Bench, ProbeData};
 use self::probe_groups::ProbeGroups;
 pub use self::probe_groups::Progress;
 pub(crate) use self::subject::{AtOnce, Pace, Subject};
 use crate::base::clock::Stopwatch;
 use crate::cost::{Backend, Curve, DeviceProfile, SideProfile};
-use crate::error::{DeviceError, Error, Result, RunError};
+use crate::error::{Error, Result, RunError};
 use crate::exec::gpu::Gpu;
 use crate::exec::threads;
 
@@ -79,7 +76,7 @@ async fn measure_sides(
         settle(&bench, &profile.cpu).await?;
         groups.compiled(compiling);
     }
-    profile.cpu = sides::measure(&bench, &profile.cpu, &mut groups, ready(Ok(()))).await?;
+    profile.cpu = sides::measure(&bench, &profile.cpu, &mut groups).await?;
     if let Some((gpu, target)) = &subject.gpu {
         let bench = Bench::on_gpu(gpu, target, pace, &data);
         let beside = threads::count() >= SPARE_THREADS;
@@ -95,7 +92,7 @@ async fn settle(bench: &Bench<'_>, typical: &SideProfile) -> Result<()> {
     for _ in 0..MOST_ROUNDS {
         let mut ignore = |_| {};
         let mut groups = ProbeGroups::new(&mut ignore, sides::GROUPS_CPU, sides::GROUPS_CPU as f64);
-        let side = sides::measure(bench, typical, &mut groups, ready(Ok(()))).await?;
+        let side = sides::measure(bench, typical, &mut groups).await?;
         if agree(&before, &side) {
             break;
         }
@@ -130,39 +127,25 @@ async fn measure_gpu(
     let compiling = Stopwatch::started();
     let tiles = tiles::Gauge::new(bench, software);
     let products = tiles.plans().chain(bench.plans(sides::product_graphs()));
-    let mut products = Compilation(Some(Box::pin(gpu.begin_compiling(bench.dispatches(products)))));
-    let side = async {
-        if !beside {
-            products.end().await?;
-        }
-        bench.compile(bench.plans(sides::other_graphs())).await?;
-        groups.compiled(compiling);
-        sides::measure(bench, &profile.gpu, groups, products.end()).await
-    }
-    .await;
-    // After a failure too: no driver may compile when the device is released.
-    products.end().await?;
-    profile.gpu = side?;
+    let products = gpu.begin_compiling(bench.dispatches(products));
+    let others = bench.compile(bench.plans(sides::other_graphs()));
+    // Both are awaited, after a failure too: no driver may compile when the device is released.
+    let (products, others) = if beside {
+        let others = others.await;
+        (products.await, others)
+    } else {
+        (products.await, others.await)
+    };
+    products?;
+    others?;
+    groups.compiled(compiling);
+    profile.gpu = sides::measure(bench, &profile.gpu, groups).await?;
     if !software {
         let tiles = tiles::Gauge::new(bench, software);
         let until = groups.next(Backend::Gpu, "tiles", TILES);
         (profile.cores, profile.tiles) = tiles.measure(profile, until).await?;
     }
     Ok(())
-}
-
-/// A compilation on other threads, until its end was awaited.
-struct Compilation<F>(Option<Pin<Box<F>>>);
-
-impl<F: Future<Output = Result<(), DeviceError>>> Compilation<F> {
-    async fn end(&mut self) -> Result<()> {
-        if let Some(compilation) = &mut self.0 {
-            let ended = compilation.await;
-            self.0 = None;
-            ended?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -113,8 +113,7 @@ async fn found(
     let bench = Bench::on_model(&model, &target, &AtOnce, &data);
     let mut ignore = |_| {};
     let mut groups = ProbeGroups::without_time(&mut ignore);
-    let compiled = std::future::ready(Ok(()));
-    let found = sides::measure(&bench, &typical, &mut groups, compiled).await;
+    let found = sides::measure(&bench, &typical, &mut groups).await;
     let seconds = model.clock.lock().now;
     (found.expect("a model never fails"), seconds)
 }

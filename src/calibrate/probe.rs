@@ -126,7 +126,7 @@ impl<'a> Bench<'a> {
         beside: Beside,
         deadline: Deadline,
     ) -> Result<Option<ProbeTiming>> {
-        match graph.and_then(|graph| plan(&graph, self.target).ok()) {
+        match self.planned(graph) {
             Some(plan) => self.time_plan(plan, beside, deadline).await,
             None => Ok(None),
         }
@@ -217,7 +217,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn probe(&self, graph: Option<Graph>) -> Result<Option<Probe<'a>>> {
-        match graph.and_then(|graph| plan(&graph, self.target).ok()) {
+        match self.planned(graph) {
             Some(plan) => Ok(Some(self.prepare(plan).await?)),
             None => Ok(None),
         }
@@ -230,7 +230,11 @@ impl<'a> Bench<'a> {
 
     /// The plans of `graphs`, without graphs that have none.
     pub fn plans(&self, graphs: impl Iterator<Item = Option<Graph>>) -> impl Iterator<Item = Plan> {
-        graphs.filter_map(|graph| plan(&graph?, self.target).ok())
+        graphs.filter_map(|graph| self.planned(graph))
+    }
+
+    fn planned(&self, graph: Option<Graph>) -> Option<Plan> {
+        plan(&graph?, self.target).ok()
     }
 
     /// Compiles the kernels of all `plans` at once, those of the first plan first.

@@ -5,7 +5,6 @@ use super::pairs::{self, lower_quartile, median};
 use super::probe::{Bench, Beside};
 use super::probe_groups::{Deadline, ProbeGroups};
 use super::readings::{Attempts, Reading, Readings, rounded};
-use crate::base::clock::Stopwatch;
 use crate::cost::{Backend, Ceilings, Curve, SideProfile};
 use crate::error::{Result, RunError};
 use crate::graph::Graph;
@@ -51,7 +50,8 @@ pub(super) fn other_graphs() -> impl Iterator<Item = Option<Graph>> {
     growing.chain([1, MANY].map(|count| graphs::empty(Backend::Gpu, count))).chain(transfers)
 }
 
-/// Measures a side, starting from `typical`, once `compiled` is ready: then products can run, and host threads are free.
+/// Measures a side, starting from `typical`. All kernels were compiled: compilers take the host's threads, and beside them
+/// a small kernel was measured at 230 µs.
 ///
 /// # Errors
 /// [`RunError::Cancelled`] if the pace said to stop; if the device fails.
@@ -59,7 +59,6 @@ pub(super) async fn measure(
     bench: &Bench<'_>,
     typical: &SideProfile,
     groups: &mut ProbeGroups<'_>,
-    compiled: impl Future<Output = Result<()>>,
 ) -> Result<SideProfile> {
     let mut side = typical.clone();
     let squares = products(bench.side(), None);
@@ -68,10 +67,6 @@ pub(super) async fn measure(
     let sized =
         |piece, sizes: &[usize]| sizes.iter().map(|&size| (piece, size)).collect::<Vec<_>>();
 
-    // Compilers take the host's threads. Beside them a small kernel was measured at 230 µs.
-    let waiting = Stopwatch::started();
-    compiled.await?;
-    groups.compiled(waiting);
     groups.next(bench.side(), "latency", 1.0);
     let mut latency = Latency::default();
     latency.measure(bench).await?;

@@ -1,8 +1,9 @@
 //! The threads that a team has, and how they wait for each other.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(super) use super::helpers::spawn;
+use crate::base::clock::Instant;
 use crate::base::sync::hint;
 
 /// Time for which a thread waits awake before it sleeps. To wake a thread takes some 5 µs, and 50 on a virtual machine.
