@@ -1,6 +1,7 @@
 //! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in chunks.
 
 mod data;
+mod image_lines;
 mod images;
 mod input;
 mod output;
@@ -9,7 +10,8 @@ pub(crate) mod prefetch;
 mod strided;
 mod windows;
 
-pub(crate) use images::{BlockLayout, Images, copy_rows};
+pub(crate) use image_lines::copy_rows;
+pub(crate) use images::{BlockLayout, Images};
 pub(crate) use input::BoundInput;
 pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};
 pub(crate) use panels::{PanelPieces, fill_by_squares};

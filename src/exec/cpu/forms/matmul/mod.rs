@@ -9,6 +9,7 @@ mod floats;
 mod gemm_call;
 mod images;
 mod integer;
+mod kept;
 mod kernel;
 mod operand;
 mod outputs;

@@ -24,17 +24,14 @@ use crate::exec::{ArrangedCopy, HostBuffer};
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{OperandSource, ProductForm, Space, Spread};
 
-/// Fewest elements of a right operand whose panels are kept.
-const SMALLEST: usize = 16 << 10;
-
 /// A stack of matrices in memory, over `batch ++ [rows, columns]`.
 pub(crate) struct Matrices<'a> {
     data: MatrixData<'a>,
     pub(super) view: View,
     /// The place of a copy beside the data, if these are a value.
-    arranged: Option<&'a ArrangedCopy>,
+    pub(super) arranged: Option<&'a ArrangedCopy>,
     /// True if the data are a resident, which most runs find unchanged.
-    is_resident: bool,
+    pub(super) is_resident: bool,
 }
 
 /// Elements as they are stored.
@@ -277,38 +274,6 @@ impl<'a> Matrices<'a> {
     pub(super) fn pointer(&self, index: usize) -> MatrixPointer {
         let start = self.floats().as_ptr().wrapping_offset(self.start(index) as isize);
         MatrixPointer { start, strides: self.strides() }
-    }
-
-    /// Returns whether the panels of the only matrix, of `k` by `n`, are kept from the second run on, unless there is no
-    /// room. It does not depend on the run.
-    pub(super) fn is_worth_panels(&self, [k, n]: [usize; 2]) -> bool {
-        self.is_resident && !self.is_only_copied() && k * n >= SMALLEST
-    }
-
-    /// The panels of the only matrix, of `k` by `n` words, if the same data were read before. They are kept beside the data.
-    pub(super) fn kept_panels(&self, [k, n]: [usize; 2]) -> Option<&'a [f32]> {
-        if self.is_only_copied() || k * n < SMALLEST {
-            return None;
-        }
-        let columns = Kernel::native().columns;
-        let order = [columns, k, n].map(|size| size as i64);
-        self.kept(order, n.next_multiple_of(columns) * k, || {
-            let (mut panels, mut copy) = (Vec::new(), Vec::new());
-            self.pack(0, [&(0..k), &(0..n)], columns, (&mut panels, &mut copy));
-            panels
-        })
-    }
-
-    /// A copy of the only matrix in an order of its own, which `make` makes of `len` elements, if the same data were read
-    /// before. It is kept beside the data.
-    pub(super) fn kept(
-        &self,
-        [order, k, n]: [i64; 3],
-        len: usize,
-        make: impl FnOnce() -> Vec<f32>,
-    ) -> Option<&'a [f32]> {
-        let [row, column] = self.strides().map(|stride| stride as i64);
-        self.arranged?.get([self.start(0), row, column, k, n, order], len, make)
     }
 
     /// Copies the elements at `rows` and `columns` of matrix `index` to panels of so many columns, of which the last may
