@@ -142,9 +142,9 @@ impl<'a> Chunk<'a> {
         inputs: &[Option<BoundInput<'_>>],
         acc: &[u32],
     ) {
-        let (mut done, tile) = (0, machine.tile());
+        let mut done = 0;
         while done < self.len {
-            let len = tile.min(self.len - done);
+            let len = machine.reach(self.start + done).min(self.len - done);
             let acc = acc.get(done..done + len).unwrap_or(&[]);
             let span = Span { inputs, start: self.start + done, len, acc };
             self.write_tile(machine, span, done);

@@ -1,36 +1,35 @@
-//! Execution of tapes over registers of [`TILE`] lanes.
+//! Execution of tapes over registers of [`TILE`] lanes, or of a multiple.
 
 use std::cell::Cell;
 use std::mem;
 
-use bytemuck::Zeroable;
+use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use smallvec::{SmallVec, smallvec};
 
 use super::{lanes, pair};
 use crate::exec::cpu::operands::BoundInput;
-use crate::exec::cpu::operands::prefetch;
 use crate::exec::cpu::tape::{Arg, ByColumn, ByRun, Instruction, TILE, Tape, TapeOp};
 
-/// A register. Vectors that straddle two cache lines take twice as long, hence the alignment.
-#[derive(Clone, Copy, Zeroable)]
+/// A register, or a part of one. Vectors that straddle two cache lines take twice as long, hence the alignment.
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct Register([u32; TILE]);
+struct Block([u32; TILE]);
 
 /// Registers of a machine, which the next machine of the thread reuses.
-struct RegisterBank(Vec<Register>);
+struct RegisterBank(Vec<Block>);
 
 thread_local! {
     /// Idle banks of the thread. Allocating registers and zeroing them takes as long as a small run.
-    static IDLE_BANKS: Cell<Vec<Vec<Register>>> = const { Cell::new(Vec::new()) };
+    static IDLE_BANKS: Cell<Vec<Vec<Block>>> = const { Cell::new(Vec::new()) };
 }
 
 impl RegisterBank {
     /// Most idle banks of a thread.
     const IDLE: usize = 3;
-    /// Most registers of an idle bank.
+    /// Most blocks of an idle bank.
     const SIZE: usize = 64;
 
-    /// Returns at least `count` registers, of any content.
+    /// Returns at least `count` blocks, of any content.
     fn of(count: usize) -> Self {
         // A thread that ends has no idle banks.
         let idle = IDLE_BANKS.try_with(|idle| {
@@ -41,7 +40,7 @@ impl RegisterBank {
         });
         let mut registers = idle.ok().flatten().unwrap_or_default();
         if registers.len() < count {
-            registers.resize(count, Register::zeroed());
+            registers.resize(count, Block::zeroed());
         }
         Self(registers)
     }
@@ -69,12 +68,12 @@ pub(crate) struct Machine<'t> {
     tape: &'t Tape,
     /// The registers of the tape, and one for each root, for use if the root is not computed in place.
     registers: RegisterBank,
+    /// Blocks of a register.
+    blocks: usize,
     /// The run whose values the lanes hold, and the number of these lanes.
     run: (usize, usize),
     /// The first column and the number of the lanes that hold the values of columns.
     columns: (usize, usize),
-    /// True if a tile of memory is prefetched before it is read, and a place before it is written.
-    fetch_ahead: bool,
 }
 
 /// The range that a tape runs over: `len` elements from `start` on, in row-major order of its space.
@@ -92,23 +91,28 @@ pub(crate) type RootPlaces<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
 
 impl<'t> Machine<'t> {
     pub fn new(tape: &'t Tape) -> Self {
-        let count = usize::from(tape.registers) + tape.roots.len();
-        let mut registers = RegisterBank::of(count);
-        for &(register, bits) in &tape.constants {
-            registers.0[usize::from(register)].0.fill(bits);
-        }
-        Self { tape, registers, run: (0, 0), columns: (0, 0), fetch_ahead: false }
+        Self::with_blocks(tape, 1)
     }
 
-    /// Prepares the machine for a step in which each thread reads and writes `words` in tiles one after the other.
-    /// Large steps prefetch. Measured with eight operations against a loop by hand: 1e8 elements by 16 threads took
-    /// 1.09 to 1.17 times as long with prefetching, and 1.27 to 1.35 times without. 1e6 elements by one thread took 1.6
-    /// times as long with it and 2.4 times without. If caches hold the words, prefetching costs up to a third more: 6
-    /// MB of one thread took as long with as without.
-    pub fn over(mut self, words: usize) -> Self {
-        const LARGE: usize = 8 << 20;
-        self.fetch_ahead = words >= LARGE / 4;
-        self
+    fn with_blocks(tape: &'t Tape, blocks: usize) -> Self {
+        let count = usize::from(tape.registers) + tape.roots.len();
+        let mut registers = RegisterBank::of(count * blocks);
+        for &(register, bits) in &tape.constants {
+            let first = usize::from(register) * blocks;
+            registers.0[first..first + blocks].iter_mut().for_each(|block| block.0.fill(bits));
+        }
+        Self { tape, registers, blocks, run: (0, 0), columns: (0, 0) }
+    }
+
+    /// Returns a machine for a walk over `len` elements. Its registers are as long as the first-level cache allows: an
+    /// instruction takes some 20 ns beside its work.
+    pub fn for_walk(tape: &'t Tape, len: usize) -> Self {
+        /// Most blocks of all registers, 16 KiB, and of one.
+        const ALL: usize = 8;
+        const ONE: usize = 4;
+        let registers = usize::from(tape.registers).max(1);
+        let blocks = (ALL / registers).min(ONE).min(len.div_ceil(TILE)).max(1);
+        Self::with_blocks(tape, blocks)
     }
 
     /// Runs the tape; `span.len` is at most [`longest_span`](Self::longest_span).
@@ -129,13 +133,12 @@ impl<'t> Machine<'t> {
         }
         self.run = (first, if first == last { span.len } else { 0 });
         let runs = Span { start: first, len: last - first + 1, acc: &[], ..span };
-        let registers = &mut self.registers.0;
+        let (registers, blocks) = (&mut self.registers.0, self.blocks);
         for &Instruction { op, out } in instructions {
             let Arg::Register(register) = out else { continue };
-            let (registers, out) = Registers::around(registers, usize::from(register));
+            let (registers, out) = Registers::around(registers, blocks, register);
             let out = &mut out[..runs.len];
-            let reader =
-                Reader { tape: self.tape, span: runs, registers, places: &[], fetch_ahead: false };
+            let reader = Reader { tape: self.tape, span: runs, registers, places: &[] };
             match op {
                 TapeOp::Load(operand) => {
                     if let Some(input) = &span.inputs[usize::from(operand)] {
@@ -147,8 +150,8 @@ impl<'t> Machine<'t> {
         }
         let before = span.start - first * len;
         for &(from, to) in spread {
-            let (registers, out) = Registers::around(registers, usize::from(to));
-            let values = &registers.lanes(usize::from(from))[..runs.len];
+            let (registers, out) = Registers::around(registers, blocks, to);
+            let values = &registers.lanes(from)[..runs.len];
             match values {
                 [value] => out[..span.len].fill(*value),
                 _ => lanes::spread(values, *len, before, span.len, out),
@@ -166,9 +169,8 @@ impl<'t> Machine<'t> {
         self.columns = (first, len);
         for &Instruction { op, out } in instructions {
             let Arg::Register(register) = out else { continue };
-            let (registers, out) = Registers::around(&mut self.registers.0, usize::from(register));
-            let reader =
-                Reader { tape: self.tape, span, registers, places: &[], fetch_ahead: false };
+            let (registers, out) = Registers::around(&mut self.registers.0, self.blocks, register);
+            let reader = Reader { tape: self.tape, span, registers, places: &[] };
             reader.step(op, &mut out[..len]);
         }
     }
@@ -178,20 +180,17 @@ impl<'t> Machine<'t> {
     pub fn run_to(&mut self, span: Span<'_>, mut places: RootPlaces<'_>) {
         self.enter_runs(span);
         self.enter_columns(span);
-        let Self { tape, registers: RegisterBank(ref mut registers), fetch_ahead, .. } = *self;
+        let Self { tape, registers: RegisterBank(ref mut registers), blocks, .. } = *self;
         while places.len() < tape.roots.len() {
             places.push(None);
-        }
-        if fetch_ahead {
-            places.iter_mut().flatten().for_each(|place| prefetch::write(place));
         }
         for &Instruction { op, out } in &tape.instructions {
             let register = match out {
                 Arg::Register(register) => register,
                 Arg::Root(root) => {
                     if let Some(out) = places[usize::from(root)].take() {
-                        let registers = Registers { low: registers, high: &[] };
-                        let reader = Reader { tape, span, registers, places: &places, fetch_ahead };
+                        let registers = Registers::all(registers, blocks);
+                        let reader = Reader { tape, span, registers, places: &places };
                         reader.step(op, out);
                         places[usize::from(root)] = Some(out);
                         continue;
@@ -200,15 +199,15 @@ impl<'t> Machine<'t> {
                 }
                 Arg::Memory(_) | Arg::Acc => continue,
             };
-            let (registers, out) = Registers::around(registers, usize::from(register));
-            let reader = Reader { tape, span, registers, places: &places, fetch_ahead };
+            let (registers, out) = Registers::around(registers, blocks, register);
+            let reader = Reader { tape, span, registers, places: &places };
             reader.step(op, &mut out[..span.len]);
         }
     }
 
-    /// The number of elements from one tile to the next in a walk over many.
-    pub fn tile(&self) -> usize {
-        self.tape.tile()
+    /// The length of the tile that begins at `start` in a walk over many.
+    pub fn reach(&self, start: usize) -> usize {
+        self.tape.reach(start, self.blocks * TILE)
     }
 
     /// The greatest length of a span. It exceeds [`TILE`] if the tape only passes on operands' memory.
@@ -229,32 +228,43 @@ impl<'t> Machine<'t> {
 
     /// The lanes of root `index` after a run over the same span in which the root had no place.
     pub fn root<'a>(&'a self, index: usize, span: Span<'a>) -> &'a [u32] {
-        let registers = Registers { low: &self.registers.0, high: &[] };
-        let Self { tape, fetch_ahead, .. } = *self;
-        Reader { tape, span, registers, places: &[], fetch_ahead }.lanes(tape.roots[index])
+        let registers = Registers::all(&self.registers.0, self.blocks);
+        let Self { tape, .. } = *self;
+        Reader { tape, span, registers, places: &[] }.lanes(tape.roots[index])
     }
 }
 
 /// All registers, or all but one.
 #[derive(Clone, Copy)]
 struct Registers<'a> {
-    low: &'a [Register],
+    low: &'a [Block],
     /// The registers after the one that is left out.
-    high: &'a [Register],
+    high: &'a [Block],
+    /// Blocks of a register.
+    blocks: usize,
 }
 
 impl<'a> Registers<'a> {
+    fn all(all: &'a [Block], blocks: usize) -> Self {
+        Self { low: all, high: &[], blocks }
+    }
+
     /// Splits the lanes of register `index` off from the other registers.
-    fn around(all: &'a mut [Register], index: usize) -> (Self, &'a mut [u32; TILE]) {
-        let (low, rest) = all.split_at_mut(index);
-        let (own, high) = rest.split_at_mut(1);
-        (Self { low, high }, &mut own[0].0)
+    fn around(all: &'a mut [Block], blocks: usize, index: u16) -> (Self, &'a mut [u32]) {
+        let (low, rest) = all.split_at_mut(usize::from(index) * blocks);
+        let (own, high) = rest.split_at_mut(blocks);
+        (Self { low, high, blocks }, cast_slice_mut(own))
     }
 
     #[inline]
-    fn lanes(self, index: usize) -> &'a [u32; TILE] {
-        let register = self.low.get(index);
-        &register.unwrap_or_else(|| &self.high[index - self.low.len() - 1]).0
+    fn lanes(self, index: u16) -> &'a [u32] {
+        let Self { low, high, blocks } = self;
+        let first = usize::from(index) * blocks;
+        let own = match first.checked_sub(low.len()) {
+            None => &low[first..first + blocks],
+            Some(after) => &high[after - blocks..after],
+        };
+        cast_slice(own)
     }
 }
 
@@ -265,7 +275,6 @@ struct Reader<'a> {
     span: Span<'a>,
     registers: Registers<'a>,
     places: &'a [Option<&'a mut [u32]>],
-    fetch_ahead: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -294,7 +303,7 @@ impl<'a> Reader<'a> {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
                     let (Span { start, len, .. }, run) = (self.span, self.tape.by_run.len);
                     let mut done = 0;
-                    for &first in self.registers.lanes(usize::from(first)) {
+                    for &first in self.registers.lanes(first) {
                         let skipped = (start + done) % run;
                         let count = (run - skipped).min(len - done);
                         let first = i64::from(first as i32) + skipped as i64 * stride;
@@ -321,18 +330,13 @@ impl<'a> Reader<'a> {
     fn lanes(&self, arg: Arg) -> &'a [u32] {
         let Span { inputs, start, len, acc } = self.span;
         match arg {
-            Arg::Register(register) => &self.registers.lanes(usize::from(register))[..len],
+            Arg::Register(register) => &self.registers.lanes(register)[..len],
             Arg::Root(root) => match self.places.get(usize::from(root)) {
                 Some(Some(place)) => place,
-                _ => &self.registers.lanes(usize::from(self.tape.registers + root))[..len],
+                _ => &self.registers.lanes(self.tape.registers + root)[..len],
             },
             Arg::Memory(operand) => match &inputs[usize::from(operand)] {
-                Some(input @ BoundInput::Memory(words)) => {
-                    if self.fetch_ahead {
-                        input.fetch_ahead(start + len, TILE);
-                    }
-                    &words[start..start + len]
-                }
+                Some(BoundInput::Memory(words)) => &words[start..start + len],
                 _ => &[],
             },
             Arg::Acc => &acc[..len],

@@ -1,4 +1,4 @@
-//! Expressions compiled to tapes: short lists of instructions over registers of [`TILE`] lanes.
+//! Expressions compiled to tapes: short lists of instructions over registers of [`TILE`] lanes, or of a multiple.
 
 mod compile;
 pub(crate) mod lanes;
@@ -16,7 +16,7 @@ use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::pair::Second;
 use crate::expr::{Binary, Unary};
 
-/// Lanes of a register. The registers of a usual tape stay in the first-level cache.
+/// Least lanes of a register. The registers of a usual tape stay in the first-level cache.
 pub(super) const TILE: usize = 512;
 
 /// A source or a destination of an instruction.
@@ -97,13 +97,31 @@ pub(super) struct ByColumn {
 }
 
 impl Tape {
-    /// The number of elements from one tile to the next. Where values repeat with each row, a tile is whole rows.
+    /// The number of elements from one tile of [`TILE`] lanes to the next. Where values repeat with each row, a tile is
+    /// whole rows.
     pub fn tile(&self) -> usize {
-        if self.by_column.instructions.is_empty() {
-            TILE
-        } else {
-            TILE - TILE % self.by_column.period
+        self.whole_rows(TILE)
+    }
+
+    fn whole_rows(&self, lanes: usize) -> usize {
+        match &self.by_column {
+            it if it.instructions.is_empty() => lanes,
+            it => lanes - lanes % it.period,
         }
+    }
+
+    /// The length of the tile of at most `lanes` lanes that begins at `start`. It ends with a long run of equal values, so
+    /// that these are spread over the lanes once a run.
+    fn reach(&self, start: usize, lanes: usize) -> usize {
+        let run = self.by_run.len;
+        if run < lanes / 2
+            || self.by_run.spread.is_empty()
+            || !self.by_column.instructions.is_empty()
+        {
+            return self.whole_rows(lanes);
+        }
+        let even = run.div_ceil(run.div_ceil(lanes));
+        even.min(run - start % run)
     }
 
     /// Arithmetic cost of one element; at least 1.

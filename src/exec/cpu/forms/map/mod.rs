@@ -5,10 +5,10 @@ mod join;
 
 use self::border::BorderedMap;
 use self::join::JoinedMap;
+use crate::exec::HostBuffer;
 use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, Job};
-use crate::exec::{HostBuffer, threads};
 use crate::plan::{MapForm, Space};
 
 pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
@@ -21,13 +21,11 @@ pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     let inputs = job.inputs(Space::Main);
     let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
     let len = outputs[0].len();
-    let moved = inputs.len() + outputs.len();
     let brought: u64 = inputs.iter().flatten().map(BoundInput::cost).sum();
     let parts = parts(len as u64 * (tape.flops() + brought + outputs.len() as u64));
-    let words = len.saturating_mul(moved) / parts.min(threads::count());
     for_each(
         split(outputs, len, parts, tape.tile()),
-        || Machine::new(tape).over(words),
+        || Machine::for_walk(tape, len.div_ceil(parts)),
         |machine, mut chunk| chunk.write(machine, &inputs, &[]),
     );
 }
