@@ -74,7 +74,7 @@ fn combine<F: LaneFold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &
                     *lane = fold.finish(state);
                 }
                 let span = Span { inputs: &after.inputs_of_results, start, len, acc: &acc[..len] };
-                chunk.write_tile(machine, span, at);
+                chunk.write_tile(machine, &span, at);
             }
         });
     }
@@ -201,8 +201,8 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
     /// Runs the prologue over `len` elements from `start` on and hands its lanes to `take`.
     fn tile(&self, machine: &mut Machine<'_>, start: usize, len: usize, take: impl FnOnce(&[u32])) {
         let span = Span { inputs: self.inputs, start, len, acc: &[] };
-        machine.run(span);
-        take(machine.root(0, span));
+        machine.run(&span);
+        take(machine.root(0, &span));
     }
 
     /// Takes several whole rows a tile.

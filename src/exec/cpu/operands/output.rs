@@ -147,13 +147,13 @@ impl<'a> Chunk<'a> {
             let len = machine.reach(self.start + done).min(self.len - done);
             let acc = acc.get(done..done + len).unwrap_or(&[]);
             let span = Span { inputs, start: self.start + done, len, acc };
-            self.write_tile(machine, span, done);
+            self.write_tile(machine, &span, done);
             done += len;
         }
     }
 
     /// Runs `machine` over `span`, which begins `at` elements into the chunk, and stores its roots.
-    pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: Span<'_>, at: usize) {
+    pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: &Span<'_>, at: usize) {
         let mut places = RootPlaces::new();
         let mut elsewhere = false;
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
@@ -161,14 +161,15 @@ impl<'a> Chunk<'a> {
             elsewhere |= place.is_none();
             places.push(place);
         }
-        machine.run_to(span, places);
+        machine.run_to(span, &mut places);
+        drop(places);
         if elsewhere {
             self.store_others(machine, span, at);
         }
     }
 
     /// Stores the roots that were not computed in place.
-    fn store_others(&mut self, machine: &Machine<'_>, span: Span<'_>, at: usize) {
+    fn store_others(&mut self, machine: &Machine<'_>, span: &Span<'_>, at: usize) {
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
             if !lies_in_place(machine, index, *dtype) {
                 let range = at * dtype.size()..(at + span.len) * dtype.size();

@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::pair::Second;
-use super::{Arg, ByColumn, ByRun, Instruction, TILE, Tape, TapeOp};
+use super::{Arg, ByColumn, ByRun, Instruction, LONGEST, Tape, TapeOp};
 use crate::base::dtype::{Scalar, Ty};
 use crate::exec::cpu::operands::BoundInput;
 use crate::expr::{Binary, Expr, ExprNode, Failure, Ref, Unary};
@@ -122,7 +122,8 @@ impl<'e> Compiler<'e> {
             _ => None,
         });
         let repeats = loads.clone().map(BoundInput::repeats).filter(|&len| len >= SHORTEST).min();
-        let periods = loads.filter_map(BoundInput::period).filter(|&period| period <= TILE).max();
+        let periods =
+            loads.filter_map(BoundInput::period).filter(|&period| period <= LONGEST).max();
         let mut compiler = Self {
             expr,
             scalars,

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::mem;
 
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::{lanes, pair};
 use crate::exec::cpu::operands::BoundInput;
-use crate::exec::cpu::tape::{Arg, ByColumn, ByRun, Instruction, TILE, Tape, TapeOp};
+use crate::exec::cpu::tape::{Arg, ByColumn, ByRun, Instruction, LONGEST, TILE, Tape, TapeOp};
 
 /// A register, or a part of one. Vectors that straddle two cache lines take twice as long, hence the alignment.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -86,7 +86,8 @@ pub(crate) struct Span<'a> {
     pub acc: &'a [u32],
 }
 
-/// Memory for the roots, by position; `None` for a root that stays in its register.
+/// Memory for the roots, by position; `None` for a root that stays in its register. It and spans are passed by reference:
+/// a copy would wait until all results before it are written.
 pub(crate) type RootPlaces<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
 
 impl<'t> Machine<'t> {
@@ -107,22 +108,21 @@ impl<'t> Machine<'t> {
     /// Returns a machine for a walk over `len` elements. Its registers are as long as the first-level cache allows: an
     /// instruction takes some 20 ns beside its work.
     pub fn for_walk(tape: &'t Tape, len: usize) -> Self {
-        /// Most blocks of all registers, 16 KiB, and of one.
+        /// Most blocks of all registers of a tile, 16 KiB.
         const ALL: usize = 8;
-        const ONE: usize = 4;
-        let registers = usize::from(tape.registers).max(1);
-        let blocks = (ALL / registers).min(ONE).min(len.div_ceil(TILE)).max(1);
-        Self::with_blocks(tape, blocks)
+        let long = usize::from(tape.registers) - tape.by_run.instructions.len();
+        let blocks = (ALL / long.max(1)).min(LONGEST / TILE).min(len.div_ceil(TILE));
+        Self::with_blocks(tape, blocks.max(1))
     }
 
     /// Runs the tape; `span.len` is at most [`longest_span`](Self::longest_span).
-    pub fn run(&mut self, span: Span<'_>) {
-        self.run_to(span, smallvec![]);
+    pub fn run(&mut self, span: &Span<'_>) {
+        self.run_to(span, &mut []);
     }
 
     /// Computes the values of the runs that `span` touches, and spreads them over its lanes. The inputs of all spans of a
     /// machine are the same, so that values stay while the run does.
-    fn enter_runs(&mut self, span: Span<'_>) {
+    fn enter_runs(&mut self, span: &Span<'_>) {
         let ByRun { len, instructions, spread } = &self.tape.by_run;
         if instructions.is_empty() || span.len == 0 {
             return;
@@ -132,13 +132,13 @@ impl<'t> Machine<'t> {
             return;
         }
         self.run = (first, if first == last { span.len } else { 0 });
-        let runs = Span { start: first, len: last - first + 1, acc: &[], ..span };
+        let runs = Span { start: first, len: last - first + 1, acc: &[], ..*span };
         let (registers, blocks) = (&mut self.registers.0, self.blocks);
         for &Instruction { op, out } in instructions {
             let Arg::Register(register) = out else { continue };
             let (registers, out) = Registers::around(registers, blocks, register);
             let out = &mut out[..runs.len];
-            let reader = Reader { tape: self.tape, span: runs, registers, places: &[] };
+            let reader = Reader { tape: self.tape, span: &runs, registers, places: &[] };
             match op {
                 TapeOp::Load(operand) => {
                     if let Some(input) = &span.inputs[usize::from(operand)] {
@@ -152,15 +152,12 @@ impl<'t> Machine<'t> {
         for &(from, to) in spread {
             let (registers, out) = Registers::around(registers, blocks, to);
             let values = &registers.lanes(from)[..runs.len];
-            match values {
-                [value] => out[..span.len].fill(*value),
-                _ => lanes::spread(values, *len, before, span.len, out),
-            }
+            lanes::spread(values, *len, before, span.len, out);
         }
     }
 
     /// Computes the values of the columns of `span`, unless the lanes hold them.
-    fn enter_columns(&mut self, span: Span<'_>) {
+    fn enter_columns(&mut self, span: &Span<'_>) {
         let ByColumn { period, instructions } = &self.tape.by_column;
         let (first, len) = (span.start % period, span.len);
         if instructions.is_empty() || (self.columns.0 == first && self.columns.1 >= len) {
@@ -177,20 +174,17 @@ impl<'t> Machine<'t> {
 
     /// Runs the tape, and computes in `places` the roots that [may have a place](Self::has_place). Each place has
     /// `span.len` lanes.
-    pub fn run_to(&mut self, span: Span<'_>, mut places: RootPlaces<'_>) {
+    pub fn run_to(&mut self, span: &Span<'_>, places: &mut [Option<&mut [u32]>]) {
         self.enter_runs(span);
         self.enter_columns(span);
         let Self { tape, registers: RegisterBank(ref mut registers), blocks, .. } = *self;
-        while places.len() < tape.roots.len() {
-            places.push(None);
-        }
         for &Instruction { op, out } in &tape.instructions {
             let register = match out {
                 Arg::Register(register) => register,
                 Arg::Root(root) => {
-                    if let Some(out) = places[usize::from(root)].take() {
+                    if let Some(out) = places.get_mut(usize::from(root)).and_then(Option::take) {
                         let registers = Registers::all(registers, blocks);
-                        let reader = Reader { tape, span, registers, places: &places };
+                        let reader = Reader { tape, span, registers, places };
                         reader.step(op, out);
                         places[usize::from(root)] = Some(out);
                         continue;
@@ -200,20 +194,25 @@ impl<'t> Machine<'t> {
                 Arg::Memory(_) | Arg::Acc => continue,
             };
             let (registers, out) = Registers::around(registers, blocks, register);
-            let reader = Reader { tape, span, registers, places: &places };
+            let reader = Reader { tape, span, registers, places };
             reader.step(op, &mut out[..span.len]);
         }
     }
 
     /// The length of the tile that begins at `start` in a walk over many.
     pub fn reach(&self, start: usize) -> usize {
-        self.tape.reach(start, self.blocks * TILE)
+        self.tape.reach(start, self.lanes())
     }
 
-    /// The greatest length of a span. It exceeds [`TILE`] if the tape only passes on operands' memory.
+    /// Lanes of a register.
+    pub fn lanes(&self) -> usize {
+        self.blocks * TILE
+    }
+
+    /// The greatest length of a span. It exceeds a register's if the tape only passes on operands' memory.
     pub fn longest_span(&self) -> usize {
         let as_it_lies = |root: &Arg| matches!(root, Arg::Memory(_));
-        if self.tape.roots.iter().all(as_it_lies) { 16 * TILE } else { TILE }
+        if self.tape.roots.iter().all(as_it_lies) { 16 * TILE } else { self.lanes() }
     }
 
     /// Returns whether root `index` is an operand's memory itself, which is there for spans of any length.
@@ -227,7 +226,7 @@ impl<'t> Machine<'t> {
     }
 
     /// The lanes of root `index` after a run over the same span in which the root had no place.
-    pub fn root<'a>(&'a self, index: usize, span: Span<'a>) -> &'a [u32] {
+    pub fn root<'a>(&'a self, index: usize, span: &'a Span<'_>) -> &'a [u32] {
         let registers = Registers::all(&self.registers.0, self.blocks);
         let Self { tape, .. } = *self;
         Reader { tape, span, registers, places: &[] }.lanes(tape.roots[index])
@@ -270,14 +269,14 @@ impl<'a> Registers<'a> {
 
 /// The sources that an instruction may read.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
+struct Reader<'s, 'a> {
     tape: &'a Tape,
-    span: Span<'a>,
+    span: &'s Span<'a>,
     registers: Registers<'a>,
-    places: &'a [Option<&'a mut [u32]>],
+    places: &'s [Option<&'a mut [u32]>],
 }
 
-impl<'a> Reader<'a> {
+impl<'s, 'a: 's> Reader<'s, 'a> {
     #[inline]
     fn step(&self, op: TapeOp, out: &mut [u32]) {
         let lanes = |arg| self.lanes(arg);
@@ -301,7 +300,7 @@ impl<'a> Reader<'a> {
             }
             TapeOp::FetchRuns(operand, first, stride) => {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
-                    let (Span { start, len, .. }, run) = (self.span, self.tape.by_run.len);
+                    let (&Span { start, len, .. }, run) = (self.span, self.tape.by_run.len);
                     let mut done = 0;
                     for &first in self.registers.lanes(first) {
                         let skipped = (start + done) % run;
@@ -327,8 +326,8 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn lanes(&self, arg: Arg) -> &'a [u32] {
-        let Span { inputs, start, len, acc } = self.span;
+    fn lanes(&self, arg: Arg) -> &'s [u32] {
+        let &Span { inputs, start, len, acc } = self.span;
         match arg {
             Arg::Register(register) => &self.registers.lanes(register)[..len],
             Arg::Root(root) => match self.places.get(usize::from(root)) {

@@ -18,6 +18,8 @@ use crate::expr::{Binary, Unary};
 
 /// Least lanes of a register. The registers of a usual tape stay in the first-level cache.
 pub(super) const TILE: usize = 512;
+/// Most lanes of a register, a multiple of [`TILE`].
+const LONGEST: usize = 4 * TILE;
 
 /// A source or a destination of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +99,16 @@ pub(super) struct ByColumn {
 }
 
 impl Tape {
-    /// The number of elements from one tile of [`TILE`] lanes to the next. Where values repeat with each row, a tile is
-    /// whole rows.
-    pub fn tile(&self) -> usize {
-        self.whole_rows(TILE)
+    /// The number of elements that threads share out as one: a tile of [`TILE`] lanes, or whole rows where values repeat
+    /// with each row.
+    pub fn unit(&self) -> usize {
+        let has_columns = !self.by_column.instructions.is_empty();
+        self.whole_rows(if has_columns { TILE.max(self.by_column.period) } else { TILE })
     }
 
     fn whole_rows(&self, lanes: usize) -> usize {
         match &self.by_column {
-            it if it.instructions.is_empty() => lanes,
+            it if it.instructions.is_empty() || it.period > lanes => lanes,
             it => lanes - lanes % it.period,
         }
     }

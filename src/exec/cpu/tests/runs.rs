@@ -55,6 +55,30 @@ fn channels_rows_and_columns_meet_in_any_shape() {
 }
 
 #[test]
+fn tiles_of_few_registers_are_long_and_end_with_runs() {
+    for dims in [[3, 3136], [1, 1024], [5, 1024], [7, 700], [2, 2048], [3, 2049], [4, 4099], [3, 1]]
+    {
+        for of_rows in [true, false] {
+            for count in 1..=3 {
+                let (mut case, b) = (Case::default(), Builder::default());
+                let data = floats(dims[0] * dims[1], 1);
+                let x = case.load(&b, &data, Space::Main, contiguous(&dims));
+                let (len, strides) = if of_rows { (dims[0], [1, 0]) } else { (dims[1], [0, 1]) };
+                let [w, v] = [2, 3].map(|seed| {
+                    case.load(&b, &floats(len, seed), Space::Main, view(&dims, &strides, 0))
+                });
+                let outputs = [
+                    (DType::F32, ((x - w) * v).r()),
+                    (DType::F16, (x * v).r()),
+                    (DType::Bool, x.lt(w).r()),
+                ];
+                case.check(&b, Form::map(&dims), &outputs[..count], 2e-3);
+            }
+        }
+    }
+}
+
+#[test]
 fn rows_of_a_table_are_fetched_whole() {
     for (width, stride, first) in [(9, 1, 0_i64), (9, -1, 8), (700, 1, 0), (16, 3, 2), (5, 1, 0)] {
         let (rows, count) = (11, 6);

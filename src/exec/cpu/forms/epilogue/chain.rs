@@ -50,9 +50,9 @@ impl LinkTable {
         let mut machine = Machine::new(&self.tape);
         for start in (0..self.len).step_by(TILE) {
             let span = Span { inputs, start, len: TILE.min(self.len - start), acc: &[] };
-            machine.run(span);
+            machine.run(&span);
             for (at, values) in values.iter_mut().enumerate() {
-                values.extend_from_slice(cast_slice(machine.root(at, span)));
+                values.extend_from_slice(cast_slice(machine.root(at, &span)));
             }
         }
         values

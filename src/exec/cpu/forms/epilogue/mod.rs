@@ -57,7 +57,7 @@ impl<'a> Epilogue<'a> {
             acc.copy_from_slice(chunk.words(0, at + done, acc.len()));
             let span =
                 Span { inputs: &self.inputs, start: start + done, len: acc.len(), acc: &*acc };
-            chunk.write_tile(machine, span, at + done);
+            chunk.write_tile(machine, &span, at + done);
         }
     }
 }

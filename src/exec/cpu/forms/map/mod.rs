@@ -24,7 +24,7 @@ pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     let brought: u64 = inputs.iter().flatten().map(BoundInput::cost).sum();
     let parts = parts(len as u64 * (tape.flops() + brought + outputs.len() as u64));
     for_each(
-        split(outputs, len, parts, tape.tile()),
+        split(outputs, len, parts, tape.unit()),
         || Machine::for_walk(tape, len.div_ceil(parts)),
         |machine, mut chunk| chunk.write(machine, &inputs, &[]),
     );

@@ -78,8 +78,8 @@ impl<'a> ProductApart<'a> {
                 acc.copy_from_slice(cast_slice(out));
                 let inputs = &self.epilogue.inputs;
                 let span = Span { inputs, start, len: out.len(), acc };
-                machine.run(span);
-                out.copy_from_slice(cast_slice(machine.root(0, span)));
+                machine.run(&span);
+                out.copy_from_slice(cast_slice(machine.root(0, &span)));
             }
         }
     }

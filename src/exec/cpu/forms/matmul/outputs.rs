@@ -110,7 +110,7 @@ impl<'a> ProductOutputs<'a> {
                 acc.copy_from_slice(from_raw_parts(self.sums.add(start), len));
                 self.outputs.chunk(start, len)
             };
-            chunk.write_tile(machine, Span { inputs: &self.epilogue.inputs, start, len, acc }, 0);
+            chunk.write_tile(machine, &Span { inputs: &self.epilogue.inputs, start, len, acc }, 0);
         }
     }
 }

@@ -3,7 +3,7 @@
 mod normalize;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use self::normalize::normalize;
 use crate::base::dtype::DType;
@@ -83,7 +83,7 @@ impl<'t> RowWorker<'t> {
             epsilon,
             len: row.len,
             before: Machine::new(before),
-            after: after.map(Machine::new),
+            after: after.map(|after| Machine::for_walk(after, row.len)),
             computed: Vec::new(),
             normal: Vec::new(),
         }
@@ -103,8 +103,9 @@ impl<'t> RowWorker<'t> {
             self.computed.resize(count, 0);
             fill(&mut self.before, inputs, start, &mut self.computed);
         }
+        let span = Span { inputs, start, len: count, acc: &[] };
         let from = match self.before.reads_memory(0) {
-            true => self.before.root(0, Span { inputs, start, len: count, acc: &[] }),
+            true => self.before.root(0, &span),
             false => &self.computed,
         };
         let Some(after) = &mut self.after else {
@@ -134,10 +135,10 @@ pub(crate) fn fill(
     for (i, tile) in lanes.chunks_mut(TILE).enumerate() {
         let span = Span { inputs, start: start + i * TILE, len: tile.len(), acc: &[] };
         if machine.has_place(0) {
-            machine.run_to(span, smallvec![Some(tile)]);
+            machine.run_to(&span, &mut [Some(tile)]);
         } else {
-            machine.run(span);
-            tile.copy_from_slice(machine.root(0, span));
+            machine.run(&span);
+            tile.copy_from_slice(machine.root(0, &span));
         }
     }
 }
@@ -150,11 +151,12 @@ pub(crate) fn write(
     at: usize,
     lanes: &[u32],
 ) {
-    for (i, acc) in lanes.chunks(TILE).enumerate() {
-        let at = at + i * TILE;
+    let tile = machine.lanes();
+    for (i, acc) in lanes.chunks(tile).enumerate() {
+        let at = at + i * tile;
         chunk.write_tile(
             machine,
-            Span { inputs, start: chunk.start + at, len: acc.len(), acc },
+            &Span { inputs, start: chunk.start + at, len: acc.len(), acc },
             at,
         );
     }

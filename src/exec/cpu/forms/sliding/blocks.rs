@@ -83,10 +83,11 @@ impl Slide<'_> {
             let at = from + column - columns.start;
             if !tile.contains(&at) {
                 *tile = at..self.total.min(at + TILE);
-                element.run(span(tile));
+                element.run(&span(tile));
             }
             let end = columns.end.min(column + tile.end - at);
-            let lanes = &element.root(0, span(tile))[at - tile.start..][..end - column];
+            let tile_span = span(tile);
+            let lanes = &element.root(0, &tile_span)[at - tile.start..][..end - column];
             lay(lanes, &axis.picks(&(column..end)));
             column = end;
         }
@@ -122,8 +123,8 @@ impl Slide<'_> {
         for (piece, places) in self.taps.chunks(TILE).enumerate() {
             let start = image * self.taps.len() + piece * TILE;
             let span = Span { inputs: &self.weights, start, len: places.len(), acc: &[] };
-            weight.run(span);
-            let weights = weight.root(0, span).iter();
+            weight.run(&span);
+            let weights = weight.root(0, &span).iter();
             taps.extend(places.iter().zip(weights).map(|(&at, &weight)| Tap { at, weight }));
         }
         self.stencil.run(block, self.layout.places(rows), taps, out);
@@ -173,7 +174,7 @@ impl Slide<'_> {
                 len: acc.len(),
                 acc,
             };
-            chunk.write_tile(&mut worker.after, span, at);
+            chunk.write_tile(&mut worker.after, &span, at);
         }
     }
 }

@@ -133,10 +133,10 @@ impl<'a> Planes<'a> {
         let (start, len) = (known.start * self.taps, known.len() * self.taps);
         let span = Span { inputs: &self.weights, start, len, acc: &[] };
         if !is_known {
-            weight.run(span);
+            weight.run(&span);
         }
         let own = (plane - known.start) * self.taps;
-        let weights = &cast_slice(weight.root(0, span))[own..][..self.taps];
+        let weights = &cast_slice(weight.root(0, &span))[own..][..self.taps];
         let len = rows.len() * self.row;
         let out = cast_slice_mut(chunk.words(0, at, len));
         depthwise::run(&ImagePlane { shape, image, weights }, rows, out);
