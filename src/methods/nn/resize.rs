@@ -116,7 +116,8 @@ fn resize_bilinear<T: Float>(
     corners: Corners,
 ) -> TensorResult<'_, T> {
     let axes = resized_axes(x.known_shape()?, size.into())?;
-    let changed = axes.iter().filter(|axis| axis.changes());
+    // The width first, since its elements are gathered one by one, and those of a row are copied.
+    let changed = axes.iter().rev().filter(|axis| axis.changes());
     Ok(changed.fold(x, |y, resized| interpolated(y, resized, corners)))
 }
 
@@ -129,18 +130,17 @@ fn interpolated<'b, T: Float>(
     let (b, &Resized { axis, len, count, .. }) = (x.batch(), resized);
     let places: Vec<f64> = resized.places(corners).collect();
     let below: Vec<u32> = places.iter().map(|&at| at as u32).collect();
-    let above: Vec<u32> = below.iter().map(|&at| (at + 1).min(len as u32 - 1)).collect();
-    let weights: Vec<f32> = places.iter().map(|at| at.fract() as f32).collect();
-    let rest: Vec<f32> = places.iter().map(|at| (1.0 - at.fract()) as f32).collect();
+    // At a weight of 0 the element is its own neighbour, so that another one does not count even if it is NaN, and each
+    // of the two counts half, so that an infinity is not multiplied by 0.
+    let parts = places.iter().map(|at| if at.fract() > 0.0 { at.fract() } else { 0.5 });
+    let next = |&at: &f64| if at.fract() > 0.0 { at as u32 + 1 } else { at as u32 };
+    let above: Vec<u32> = places.iter().map(|at| next(at).min(len as u32 - 1)).collect();
+    let weights: Vec<f32> = parts.clone().map(|part| part as f32).collect();
+    let rest: Vec<f32> = parts.map(|part| (1.0 - part) as f32).collect();
     let (below, above) = (b.upload(below), b.upload(above));
     let column = if axis == -1 { vec![count] } else { vec![count, 1] };
-    let weights = b.upload_shaped(weights, column.clone());
-    let rest = b.upload_shaped(rest, column);
-    let (low, high) = (x.gather(below, axis), x.gather(above, axis));
-    // If the weight is 0 the upper element does not count, even if it is NaN.
-    let between = weights.gt(0.0);
-    let (weights, rest) = (weights.cast::<T>(), rest.cast::<T>());
-    between.select(low * rest + high * weights, low)
+    let [weights, rest] = [weights, rest].map(|it| b.upload_shaped(it, column.clone()).cast::<T>());
+    x.gather(below, axis) * rest + x.gather(above, axis) * weights
 }
 
 /// The resizing of the last two axes of `shape`.
