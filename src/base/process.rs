@@ -1,8 +1,8 @@
 //! The process: children of `fork`, which have none of its threads, and panics in functions of the user.
 //!
 //! A child has the locks of its parent as they were at the fork. One that another thread held stays locked for ever. So
-//! a thread takes locks that a child may take only while it holds a [`ForkGuard`]. A child that was forked while
-//! another thread held one gets none.
+//! a thread takes locks that a child waits for only while it holds a [`ForkGuard`]. A child that was forked while
+//! another thread held one gets none. A child does not wait for the lock of the host's pool of memory.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,7 +4,7 @@ mod state;
 
 use self::state::{Freed, PoolState, class};
 use crate::base::dtype::{DType, Element};
-use crate::base::process::ForkGuard;
+use crate::base::process::is_forked_child;
 use crate::base::sync::{Arc, Mutex};
 use crate::error::DeviceError;
 use crate::exec::janitor::Sweep;
@@ -16,10 +16,11 @@ use crate::exec::{Allocator, HostBuffer, memory};
 pub(crate) struct CpuPool(Mutex<PoolState>);
 
 impl CpuPool {
-    /// The result of `work` on the locked state; `None` in a forked child that cannot lock it.
+    /// The result of `work` on the locked state; `None` in a forked child where the state is locked, perhaps by a thread
+    /// that the child does not have.
     fn locked<R>(&self, work: impl FnOnce(&mut PoolState) -> R) -> Option<R> {
-        let _guard = ForkGuard::begin()?;
-        Some(work(&mut self.0.lock()))
+        let mut state = if is_forked_child() { self.0.try_lock()? } else { self.0.lock() };
+        Some(work(&mut state))
     }
 
     /// Lets `choose` remove buffers, and frees them after the lock is released, since freeing takes long.
