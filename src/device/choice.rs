@@ -1,6 +1,7 @@
 //! The choice of a plan: by placement, by prediction, by a decided trial of the graph, or on trial.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -123,16 +124,20 @@ impl Device {
             && !wanted.graph.needs_gpu()
     }
 
-    /// The plan for runs of the `wanted` graph, and whether the cache had it. The graph must be verified.
-    pub(crate) fn prepare(&self, wanted: &PlanRequest<'_>) -> Result<(PlanChoice, bool)> {
+    /// The plan for runs of the `wanted` graph, and the time of planning, unless the cache had it. The graph must be
+    /// verified.
+    pub(crate) fn prepare(
+        &self,
+        wanted: &PlanRequest<'_>,
+    ) -> Result<(PlanChoice, Option<Duration>)> {
         let graph = wanted.graph.fingerprint();
         let shared = self.shared(wanted, graph);
         let decided = shared.as_ref().and_then(|shared| shared.trial().decided_route());
-        let (prepared, known) = self.cached_or_planned(wanted, graph, decided)?;
+        let (prepared, planning) = self.cached_or_planned(wanted, graph, decided)?;
         let learns = self.tries(wanted);
         let begins = shared.is_none() && learns && !prepared.placed.routes.others.is_empty();
         let shared = shared.or_else(|| begins.then(|| self.0.profiles.store.trials.of(graph)));
-        Ok((PlanChoice { prepared, shared, learns }, known))
+        Ok((PlanChoice { prepared, shared, learns }, planning))
     }
 
     /// The plan for one of the routes that a [`PlanChoice`] has.
@@ -140,7 +145,7 @@ impl Device {
         &self,
         wanted: &PlanRequest<'_>,
         route: Route,
-    ) -> Result<(Arc<PreparedGraph>, bool)> {
+    ) -> Result<(Arc<PreparedGraph>, Option<Duration>)> {
         self.cached_or_planned(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
@@ -217,7 +222,7 @@ impl Device {
 impl Device {
     /// Returns whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
     fn tries(&self, wanted: &PlanRequest<'_>) -> bool {
-        !self.0.learns_nothing && self.0.profiles.are_known() && self.is_free(wanted)
+        !self.0.learns_nothing && self.is_free(wanted) && self.0.profiles.are_known()
     }
 
     /// Returns whether the graph may run on either side: no placement names one, and no run leaves state behind.

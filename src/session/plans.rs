@@ -1,13 +1,13 @@
 //! The plans of runs: chosen, compiled, explained, and checked against the budget.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::RunStats;
 use super::repeat::repeated;
 use super::session::{Session, fork_guard};
-use crate::base::clock::Stopwatch;
 use crate::base::trace::stage;
 use crate::cost::{Placement, Residence, Route};
 use crate::device::{PlanChoice, PlanRequest, PreparedGraph, Targets};
@@ -32,13 +32,10 @@ impl Session<'_> {
         let residents = self.locations()?;
         let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);
         let bound = if is_named { &[] } else { &residents[..] };
-        if let Some(choice) = self.last_choice().filter(|choice| choice.fits(device, bound)) {
-            return Ok(choice);
-        }
-        let choice =
-            self.time_planning(stats, || device.prepare(&self.plan_request(&residents)))?;
-        self.set_last_choice(&choice);
-        Ok(choice)
+        self.last_choice(
+            |choice| choice.fits(device, bound),
+            || self.count_planning(stats, || device.prepare(&self.plan_request(&residents))),
+        )
     }
 
     /// The plan for a route on trial.
@@ -48,7 +45,7 @@ impl Session<'_> {
         stats: &mut RunStats,
     ) -> Result<Arc<PreparedGraph>> {
         let residents = self.locations()?;
-        self.time_planning(stats, || {
+        self.count_planning(stats, || {
             self.recorded.device.prepare_route(&self.plan_request(&residents), route)
         })
     }
@@ -57,19 +54,17 @@ impl Session<'_> {
         locations(&self.recorded.graph, &self.recorded.residents)
     }
 
-    /// Calls `plan`, and records in `stats` whether the plan came from the cache or how long planning took.
-    fn time_planning<R>(
+    /// Calls `plan`, and records in `stats` how long planning took, or that the plan came from the cache.
+    fn count_planning<R>(
         &self,
         stats: &mut RunStats,
-        plan: impl FnOnce() -> Result<(R, bool)>,
+        plan: impl FnOnce() -> Result<(R, Option<Duration>)>,
     ) -> Result<R> {
-        let planning = Stopwatch::started();
         let stage = stage!(self.timeline, "choose", operations = self.recorded.graph.len());
-        let (planned, known) = stage.of(plan)?;
-        if known {
-            stats.plan_hits = 1;
-        } else {
-            stats.plan_time += planning.total();
+        let (planned, planning) = stage.of(plan)?;
+        match planning {
+            Some(time) => stats.plan_time += time,
+            None => stats.plan_hits = 1,
         }
         Ok(planned)
     }

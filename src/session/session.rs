@@ -6,23 +6,12 @@ use crate::base::process::ForkGuard;
 use crate::base::sync::Mutex;
 use crate::base::trace::{OFF, Timeline};
 use crate::device::PlanChoice;
-use crate::error::DeviceError;
+use crate::error::{DeviceError, Result};
 use crate::record::{Record, Version};
 
 /// The choice of the last run with the version of its graph. The next run goes by it if it still holds.
 #[derive(Debug, Default)]
 pub(crate) struct LastChoice(Mutex<Option<(u64, PlanChoice)>>);
-
-impl LastChoice {
-    fn get(&self, version: Version) -> Option<PlanChoice> {
-        let last = self.0.lock();
-        last.as_ref().filter(|(graph, _)| *graph == version.graph).map(|(_, choice)| choice.clone())
-    }
-
-    fn set(&self, version: Version, choice: &PlanChoice) {
-        *self.0.lock() = Some((version.graph, choice.clone()));
-    }
-}
 
 /// The work on one record, for a batch or for a program: its runs, compilations and explanations.
 #[derive(Clone, Copy)]
@@ -58,13 +47,23 @@ impl Record {
 }
 
 impl Session<'_> {
-    /// The choice of the last run of this graph.
-    pub(super) fn last_choice(&self) -> Option<PlanChoice> {
-        self.last_choice.get(self.version)
-    }
-
-    pub(super) fn set_last_choice(&self, choice: &PlanChoice) {
-        self.last_choice.set(self.version, choice);
+    /// The choice of the last run of this graph if it `fits`, else that of `choose`, for which other runs wait.
+    pub(super) fn last_choice(
+        &self,
+        fits: impl FnOnce(&PlanChoice) -> bool,
+        choose: impl FnOnce() -> Result<PlanChoice>,
+    ) -> Result<PlanChoice> {
+        let graph = self.version.graph;
+        let mut last = self.last_choice.0.lock();
+        if let Some((of, choice)) = &*last
+            && *of == graph
+            && fits(choice)
+        {
+            return Ok(choice.clone());
+        }
+        let choice = choose()?;
+        *last = Some((graph, choice.clone()));
+        Ok(choice)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
@@ -32,36 +31,34 @@ impl Hash for PlanKey {
     }
 }
 
-pub(in crate::device) struct PlanCache {
-    plans: Mutex<Lru<PlanKey, Arc<PreparedGraph>>>,
-    hits: AtomicU64,
-    misses: AtomicU64,
+pub(in crate::device) struct PlanCache(Mutex<CachedPlans>);
+
+struct CachedPlans {
+    by_key: Lru<PlanKey, Arc<PreparedGraph>>,
+    hits: u64,
+    misses: u64,
 }
 
 impl Default for PlanCache {
     fn default() -> Self {
-        Self {
-            plans: Mutex::new(Lru::new(PLANS)),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-        }
+        Self(Mutex::new(CachedPlans { by_key: Lru::new(PLANS), hits: 0, misses: 0 }))
     }
 }
 
 impl PlanCache {
     pub fn find(&self, key: &PlanKey) -> Option<Arc<PreparedGraph>> {
-        let found = self.plans.lock().get(key).cloned();
-        let count = if found.is_some() { &self.hits } else { &self.misses };
-        count.fetch_add(1, Ordering::Relaxed);
+        let mut plans = self.0.lock();
+        let found = plans.by_key.get(key).cloned();
+        *if found.is_some() { &mut plans.hits } else { &mut plans.misses } += 1;
         found
     }
 
     pub fn insert(&self, key: PlanKey, prepared: Arc<PreparedGraph>) {
-        let _forgotten = self.plans.lock().insert(key, prepared);
+        let _forgotten = self.0.lock().by_key.insert(key, prepared);
     }
 
     pub fn forget(&self) {
-        let _gone = self.plans.lock().extract(|_| true);
+        let _gone = self.0.lock().by_key.extract(|_| true);
     }
 
     /// Forgets the plans of `graph` for other routes than the `decided` one, unless a placement names the side.
@@ -69,13 +66,12 @@ impl PlanCache {
         let goes = |key: &PlanKey| {
             key.graph == graph && key.placement == Placement::Auto && key.route != decided
         };
-        let _gone = self.plans.lock().extract(goes);
+        let _gone = self.0.lock().by_key.extract(goes);
     }
 
     /// Hits, misses, and plans in the cache.
     pub fn counts(&self) -> (u64, u64, usize) {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let plans = self.plans.lock().len();
-        (count(&self.hits), count(&self.misses), plans)
+        let plans = self.0.lock();
+        (plans.hits, plans.misses, plans.by_key.len())
     }
 }
