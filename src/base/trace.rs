@@ -100,11 +100,11 @@ impl Timeline {
     }
 
     /// Times a span from now until the returned value is dropped. `None` if no profile records it.
-    pub fn begin_span(&self, what: TimedWork) -> Option<SpanTimer> {
+    pub fn begin_span(&self, what: TimedWork) -> Option<Box<SpanTimer>> {
         let start = self.log.as_ref()?.since.total();
         let what =
             if let TimedWork::Step(at) = what { TimedWork::Step(self.steps + at) } else { what };
-        Some(SpanTimer { timeline: self.clone(), what, start })
+        Some(Box::new(SpanTimer { timeline: self.clone(), what, start }))
     }
 
     pub fn add(&self, span: TimedSpan) {
@@ -143,7 +143,8 @@ impl Drop for SpanTimer {
 }
 
 pub(crate) struct StageSpan {
-    timing: Option<SpanTimer>,
+    /// Boxed, so that it takes little room in the future of a run without a profile.
+    timing: Option<Box<SpanTimer>>,
     #[cfg(feature = "tracing")]
     span: tracing::Span,
 }
@@ -161,7 +162,11 @@ impl StageSpan {
 
     /// Does `work` as this stage.
     pub fn of<R>(self, work: impl FnOnce() -> R) -> R {
-        let _timing = self.timing;
+        self.part(work)
+    }
+
+    /// Does `work` as a part of this stage.
+    pub fn part<R>(&self, work: impl FnOnce() -> R) -> R {
         #[cfg(feature = "tracing")]
         let _entered = self.span.enter();
         work()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::device::PreparedGraph;
+use crate::error::Error;
 use crate::record::Version;
 use crate::session::{RunResults, RunStats};
 
@@ -11,6 +12,12 @@ pub(super) struct LastRun {
     /// The version that ran, and its results, or why there are none.
     pub ran: Option<(Version, RunEnd)>,
     pub stats: RunStats,
+}
+
+impl LastRun {
+    pub fn fail(&mut self, version: Version, error: &Error) {
+        self.ran = Some((version, RunEnd::Failed(error.to_string())));
+    }
 }
 
 #[derive(Debug)]

@@ -74,29 +74,33 @@ impl GpuCommandBatch {
                 Ok(running) => running,
                 Err(_) => self.running.lock().await,
             };
-            self.last.lock().ran = None;
-            let snapshot = self.snapshot();
-            let version = snapshot.version;
-            let stage = stage!(OFF, "execute", operations = snapshot.recorded.graph.len());
-            let done = stage.over(pin!(self.run_once(snapshot))).await;
-            if let Err(error) = &done {
-                self.last.lock().ran = Some((version, RunEnd::Failed(error.to_string())));
-            }
-            done
+            let stage = stage!(OFF, "execute", operations = self.recorded().graph.len());
+            stage.over(pin!(self.run_once())).await
         })
     }
 
-    async fn run_once(&self, snapshot: Snapshot) -> Result<()> {
-        let mut stats = RunStats { record_time: snapshot.record_time, ..RunStats::default() };
-        let (recorded, version) = snapshot.checked_record_with_data()?;
+    async fn run_once(&self) -> Result<()> {
+        let (recorded, version, mut stats) = self.begin()?;
         let order = recorded.update_order();
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
-        let done =
-            recorded.session(version, &self.last_choice).run(&order, uploads, &mut stats).await?;
+        let session = recorded.session(version, &self.last_choice);
+        let done = session.run(&order, uploads, &mut stats).await;
         let mut last = self.last.lock();
+        let done = done.inspect_err(|error| last.fail(version, error))?;
         last.ran = Some((version, RunEnd::Done(done.prepared, done.results)));
         last.stats = stats;
         Ok(())
+    }
+
+    /// The record for a run that begins. The batch has no results until that ends.
+    fn begin(&self) -> Result<(Arc<Record>, Version, RunStats)> {
+        let snapshot = self.snapshot();
+        let (version, record_time) = (snapshot.version, snapshot.record_time);
+        let mut last = self.last.lock();
+        last.ran = None;
+        let checked = snapshot.checked_record_with_data();
+        let (recorded, _) = checked.inspect_err(|error| last.fail(version, error))?;
+        Ok((recorded, version, RunStats { record_time, ..RunStats::default() }))
     }
 
     #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Futures that end early: after a time, or on a signal.
 
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -27,18 +27,13 @@ pub(crate) async fn within<R>(
     limit: Option<Duration>,
     work: impl Future<Output = R>,
 ) -> Result<R, Duration> {
-    let late = async {
-        match limit {
-            Some(limit) => Delay::new(limit).await,
-            None => pending().await,
-        }
-    };
-    unless(late, work).await.ok_or(limit.unwrap_or_default())
+    let Some(limit) = limit else { return Ok(work.await) };
+    unless(Delay::new(limit), work).await.ok_or(limit)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
+    use std::future::{pending, ready};
 
     use super::*;
 

@@ -34,33 +34,47 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Runs. With the results come the values for residents, in the order of the graph's keeps.
-    pub async fn run(&self, stats: &mut RunStats) -> Result<(RunResults, KeptValues)> {
-        let Self { recorded, prepared, uploads, .. } = *self;
-        stats.backend = Some(prepared.backend());
-        stats.peak_bytes = prepared.peak_bytes;
-        let predicted = Duration::try_from_secs_f64(prepared.placed.seconds());
+    /// The run of a short plan on the host's cores, in this thread; `None` for other plans. With the results come the values
+    /// for residents, in the order of the graph's keeps.
+    pub fn run_inline(&self, stats: &mut RunStats) -> Option<Result<(RunResults, KeptValues)>> {
+        stats.backend = Some(self.prepared.backend());
+        stats.peak_bytes = self.prepared.peak_bytes;
+        let predicted = Duration::try_from_secs_f64(self.prepared.placed.seconds());
         stats.predicted_time = predicted.unwrap_or(Duration::MAX);
-        let done = match &prepared.pieces {
-            Pieces::Whole(piece) => {
-                let run = PieceRun {
-                    device: &recorded.device,
-                    piece,
-                    uploads: Cow::Borrowed(uploads),
-                    functions: &recorded.functions,
-                    residents: Cow::Borrowed(&recorded.residents),
-                    permit: &self.permit,
-                    timeline: self.timeline.clone(),
-                    is_beside: false,
-                };
-                run.run(stats).await?
-            }
+        let Pieces::Whole(piece) = &self.prepared.pieces else { return None };
+        let done = self.whole(piece).run_inline(stats)?;
+        Some(done.and_then(|done| self.checked(done)))
+    }
+
+    /// As [`run_inline`](Self::run_inline), for the plans that it leaves to other threads or a GPU.
+    pub async fn run(&self, stats: &mut RunStats) -> Result<(RunResults, KeptValues)> {
+        let done = match &self.prepared.pieces {
+            Pieces::Whole(piece) => self.whole(piece).run_off_thread(stats).await?,
             Pieces::Split(split) => Box::pin(self.run_split(split, stats)).await?,
         };
-        if let Some((node, at)) = done.failed {
-            return Err(fault(recorded, uploads, node, at).into());
+        self.checked(done)
+    }
+
+    fn whole<'a>(&'a self, piece: &'a PreparedPlan) -> PieceRun<'a> {
+        PieceRun {
+            device: &self.recorded.device,
+            piece,
+            uploads: Cow::Borrowed(self.uploads),
+            functions: &self.recorded.functions,
+            residents: Cow::Borrowed(&self.recorded.residents),
+            permit: &self.permit,
+            timeline: self.timeline.clone(),
+            is_beside: false,
         }
-        Ok((done.results, done.kept))
+    }
+
+    /// # Errors
+    /// The fault of a run whose data had one.
+    fn checked(&self, done: PieceDone) -> Result<(RunResults, KeptValues)> {
+        match done.failed {
+            Some((node, at)) => Err(fault(self.recorded, self.uploads, node, at).into()),
+            None => Ok((done.results, done.kept)),
+        }
     }
 
     /// Runs all parts, those that do not wait for each other at the same time.

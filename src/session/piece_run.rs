@@ -1,17 +1,14 @@
 //! The run of one piece of a plan, on the host's cores or on a GPU.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::results::PieceDone;
 use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
-use crate::base::future::yield_now;
 use crate::base::process::is_forked_child;
 use crate::base::trace::{Timeline, stage};
 use crate::cost::Backend;
@@ -42,19 +39,14 @@ impl PieceRun<'_> {
     /// Runs, and sets the counters and times of the run in `stats`.
     pub async fn run(&self, stats: &mut RunStats) -> Result<PieceDone> {
         stats.backend = stats.backend.or(Some(self.piece.plan.backend));
-        let done = match self.run_inline(stats) {
-            Some(done) => done?,
-            // Boxed: a future of some KiB, each move of which would take as long as a short run does beside its work.
-            None => Box::pin(self.run_off_thread(stats)).await?,
-        };
-        if self.piece.plan.backend == Backend::Cpu && has_had_its_slice(stats.run_time) {
-            yield_now().await;
+        match self.run_inline(stats) {
+            Some(done) => done,
+            None => Box::pin(self.run_off_thread(stats)).await,
         }
-        Ok(done)
     }
 
     /// The run of a short plan on the host's cores, in this thread; `None` for other plans.
-    fn run_inline(&self, stats: &mut RunStats) -> Option<Result<PieceDone>> {
+    pub fn run_inline(&self, stats: &mut RunStats) -> Option<Result<PieceDone>> {
         let plan = &self.piece.plan;
         if plan.backend != Backend::Cpu || self.is_beside {
             return None;
@@ -79,7 +71,7 @@ impl PieceRun<'_> {
     }
 
     /// The run of a plan that other threads or a GPU work on.
-    async fn run_off_thread(&self, stats: &mut RunStats) -> Result<PieceDone> {
+    pub async fn run_off_thread(&self, stats: &mut RunStats) -> Result<PieceDone> {
         if is_forked_child() {
             return Err(DeviceError::Forked.into());
         }
@@ -180,16 +172,6 @@ impl PieceRun<'_> {
 /// The operation that failed, and which of its elements.
 fn site(plan: &Plan, failed: Option<FailedElement>) -> Option<(NodeId, u32)> {
     failed.map(|FailedElement { site, at }| (plan.sites[site as usize], at))
-}
-
-/// Returns whether consecutive runs, the last taking `time`, have occupied this thread long enough that it should
-/// yield.
-fn has_had_its_slice(time: Duration) -> bool {
-    const SLICE: Duration = Duration::from_micros(100);
-    thread_local!(static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) });
-    let taken = TAKEN.get() + time;
-    TAKEN.set(if taken < SLICE { taken } else { Duration::ZERO });
-    taken >= SLICE
 }
 
 /// Fails if the host has no room for the memory that a large run holds at once, before anything is computed.

@@ -1,7 +1,8 @@
 //! The loop that takes a run from state to state.
 
+use std::cell::Cell;
 use std::pin::pin;
-use std::sync::Arc;
+use std::time::Duration;
 
 use super::attempt::Attempt;
 use super::repeat::recover_for_repeat;
@@ -10,12 +11,13 @@ use super::state::{ChosenPlan, RunState};
 use super::stats::report;
 use super::{RunDone, RunStats};
 use crate::base::clock::{Stopwatch, nanoseconds};
+use crate::base::future::yield_now;
 use crate::base::trace::{event, stage};
-use crate::cost::RunOutcome;
+use crate::cost::{Backend, RunOutcome};
 use crate::device::Counter;
 use crate::error::{Error, Result, RunError};
 use crate::exec::budget::Permit;
-use crate::exec::{HostBuffer, deadline};
+use crate::exec::deadline;
 use crate::record::{Record, Uploads};
 use crate::residents::{Handle, KeptValues, UpdateOrder, commit};
 
@@ -66,14 +68,7 @@ impl Session<'_> {
                     RunState::admitted(chosen, permit, is_usable)
                 }
                 RunState::Run(chosen, permit) => {
-                    let collected = match uploads.take() {
-                        Some(uploads) => Ok(uploads),
-                        None => stage!(self.timeline, "collect").of(&mut *collect),
-                    };
-                    match collected {
-                        Ok(data) => self.attempt(chosen, permit, uploads.insert(data), stats).await,
-                        Err(error) => RunState::Recover(error),
-                    }
+                    self.attempt(chosen, permit, &mut uploads, collect, stats).await
                 }
                 RunState::Commit(mut done) => {
                     let committed = self.commit(&mut done.kept, stats).await;
@@ -122,17 +117,26 @@ impl Session<'_> {
         Ok(permit)
     }
 
-    /// From *run*: one attempt on the device, which reports its time to the run's trial.
+    /// From *run*: one attempt on the device, which reports its time to the run's trial. The first one collects the data of
+    /// the uploads.
     async fn attempt(
         &self,
         chosen: ChosenPlan,
         permit: Permit,
-        uploads: &[Arc<HostBuffer>],
+        uploads: &mut Option<Uploads>,
+        collect: &mut Collect<'_>,
         stats: &mut RunStats,
     ) -> RunState {
         let &Self { recorded, timeline, .. } = self;
         let Record { device, residents, .. } = recorded;
         let ChosenPlan { prepared, mut trial } = chosen;
+        let uploads = match uploads {
+            Some(uploads) => uploads,
+            None => match stage!(timeline, "collect").of(collect) {
+                Ok(collected) => uploads.insert(collected),
+                Err(error) => return RunState::Recover(error),
+            },
+        };
         let busy = device.busy();
         // The time to bring a resident says nothing of the steps; nor does a run whose kernels are timed.
         let is_on_side = |handle: &Handle| handle.is_on(prepared.backend());
@@ -141,7 +145,15 @@ impl Session<'_> {
             && !timeline.is_recording()
             && residents.iter().all(is_on_side);
         let attempt = Attempt { recorded, prepared: &prepared, uploads, permit, timeline };
-        let ran = stage!(timeline, "run").over(pin!(attempt.run(stats))).await;
+        let stage = stage!(timeline, "run");
+        let ran = match stage.part(|| attempt.run_inline(stats)) {
+            Some(ran) => {
+                drop(stage);
+                ran
+            }
+            // Boxed: a future of some KiB, each move of which would take as long as a short run does beside its work.
+            None => stage.over(Box::pin(attempt.run(stats)).as_mut()).await,
+        };
         drop(attempt);
         let mut ended_trial = false;
         if let Some(trial) = &mut trial {
@@ -162,6 +174,9 @@ impl Session<'_> {
         drop(busy);
         if prepared.placed.was_chosen() || prepared.is_bound_by_data {
             device.measure_some_time();
+        }
+        if stats.backend == Some(Backend::Cpu) && has_had_its_slice(stats.run_time) {
+            yield_now().await;
         }
         RunState::ran(ran.map(|(results, kept)| RunDone { prepared, results, kept }), ended_trial)
     }
@@ -191,4 +206,14 @@ impl Session<'_> {
         }
         recovered
     }
+}
+
+/// Returns whether consecutive runs, the last taking `time`, have occupied this thread long enough that it should
+/// yield.
+fn has_had_its_slice(time: Duration) -> bool {
+    const SLICE: Duration = Duration::from_micros(100);
+    thread_local!(static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) });
+    let taken = TAKEN.get() + time;
+    TAKEN.set(if taken < SLICE { taken } else { Duration::ZERO });
+    taken >= SLICE
 }
