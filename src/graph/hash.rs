@@ -39,7 +39,7 @@ impl Graph {
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hasher = Stable::default();
         (env!("CARGO_PKG_VERSION"), VERSION, self.len()).hash(&mut hasher);
-        let mut positions: SecondaryMap<NodeId, usize> = SecondaryMap::new();
+        let mut positions: SecondaryMap<NodeId, usize> = SecondaryMap::with_capacity(self.len());
         for (position, (id, node)) in self.iter().enumerate() {
             positions.insert(id, position);
             (&node.op, &node.ty, node.inputs.len()).hash(&mut hasher);

@@ -35,7 +35,7 @@ pub(crate) struct Node {
 }
 
 /// A recorded graph: plain data.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Graph {
     nodes: SlotMap<NodeId, Node>,
     order: Vec<NodeId>,
@@ -45,6 +45,19 @@ pub(crate) struct Graph {
     pub keeps: Vec<NodeId>,
     /// Nodes that only stand for parts that are kept, and are not downloaded by themselves.
     pub updates: Vec<NodeId>,
+}
+
+impl Default for Graph {
+    /// Without nodes, and with room for a few: their memory need not grow in a small graph.
+    fn default() -> Self {
+        Self {
+            nodes: SlotMap::with_capacity_and_key(3),
+            order: Vec::new(),
+            downloads: Vec::new(),
+            keeps: Vec::new(),
+            updates: Vec::new(),
+        }
+    }
 }
 
 impl Graph {
