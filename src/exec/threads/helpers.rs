@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::LazyLock;
 use std::thread;
 
-use super::handed::BoxedWork;
 use super::pool::{comes_soon, count};
 use crate::base::process::is_forked_child;
 use crate::base::sync::{AtomicUsize, Condvar, Mutex, Ordering};
@@ -27,13 +26,32 @@ struct Helpers {
     most_awake: usize,
 }
 
+/// Help for the owner of some work. Giving it never panics.
+pub(super) trait Help: Send {
+    fn give(&mut self);
+
+    /// Waits awake until the same help is wanted once more, but not for long and not after `ended`. Returns whether it is
+    /// wanted.
+    fn is_wanted_soon(&self, ended: &dyn Fn() -> bool) -> bool;
+}
+
 #[derive(Default)]
 struct HelperQueue {
-    work: VecDeque<BoxedWork>,
+    work: VecDeque<Box<dyn Help>>,
     /// Numbers of helpers: all; those that are idle and awake; those that sleep.
     started: usize,
     awake: usize,
     asleep: usize,
+}
+
+/// The next task of an idle helper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// It gives its last help again.
+    Again,
+    /// It does the work that it claimed.
+    Claimed,
+    Nothing,
 }
 
 /// A run that is under way on the cores, and counts until it is dropped.
@@ -52,8 +70,8 @@ impl Drop for ActiveRun {
     }
 }
 
-/// Leaves `work`, which never panics, to the first helper that is free.
-pub(super) fn spawn(work: impl FnOnce() + Send + 'static) {
+/// Leaves `work` to the first helper that is free.
+pub(super) fn spawn(work: impl Help + 'static) {
     OF_PROCESS.push(Box::new(work));
 }
 
@@ -76,7 +94,7 @@ impl Helpers {
         }
     }
 
-    fn push(&'static self, work: BoxedWork) {
+    fn push(&'static self, work: Box<dyn Help>) {
         if is_forked_child() {
             return;
         }
@@ -108,29 +126,36 @@ impl Helpers {
 
     /// Does what comes, for ever.
     fn help(&self) {
+        let mut last: Option<Box<dyn Help>> = None;
         let mut queue = self.queue.lock();
         loop {
             let busy = queue.started - queue.asleep - queue.awake - 1;
             let is_free = busy + self.runs.load(Ordering::Relaxed).max(1) < (self.threads)();
-            let mut claimed = is_free && self.claim();
-            if is_free && !claimed && queue.awake < self.most_awake && self.is_single() {
+            let mut next = if is_free && self.claim() { Next::Claimed } else { Next::Nothing };
+            if is_free && next == Next::Nothing && queue.awake < self.most_awake && self.is_single()
+            {
                 queue.awake += 1;
                 drop(queue);
-                claimed = self.claim_soon();
+                next = self.wait_awake(last.as_deref());
                 queue = self.queue.lock();
                 queue.awake -= 1;
             }
-            if claimed {
-                let work = queue.work.pop_front();
-                drop(queue);
-                work.into_iter().for_each(|work| work());
-                queue = self.queue.lock();
-            } else if !is_free || self.waiting.load(Ordering::Relaxed) == 0 {
+            match next {
+                Next::Claimed => last = queue.work.pop_front(),
+                Next::Again => {}
                 // Else work came meanwhile that counted on this thread.
-                queue.asleep += 1;
-                queue = self.changed.wait(queue);
-                queue.asleep -= 1;
+                Next::Nothing if !is_free || self.waiting.load(Ordering::Relaxed) == 0 => {
+                    last = None;
+                    queue.asleep += 1;
+                    queue = self.changed.wait(queue);
+                    queue.asleep -= 1;
+                    continue;
+                }
+                Next::Nothing => continue,
             }
+            drop(queue);
+            last.iter_mut().for_each(|help| help.give());
+            queue = self.queue.lock();
         }
     }
 
@@ -140,15 +165,29 @@ impl Helpers {
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// Claims a piece of work that comes before long, while there is at most one run.
-    fn claim_soon(&self) -> bool {
+    /// Waits awake for the `last` help to be wanted again, and for other work, which it claims. It does so for a short time,
+    /// while there is at most one run.
+    fn wait_awake(&self, last: Option<&dyn Help>) -> Next {
         let has_work = || self.waiting.load(Ordering::Relaxed) > 0;
-        while comes_soon(|| has_work() || !self.is_single()) && has_work() {
+        let ended = || has_work() || !self.is_single();
+        loop {
+            let is_wanted = match last {
+                Some(last) => last.is_wanted_soon(&ended),
+                None => {
+                    comes_soon(ended);
+                    false
+                }
+            };
+            if is_wanted {
+                return Next::Again;
+            }
+            if !has_work() {
+                return Next::Nothing;
+            }
             if self.claim() {
-                return true;
+                return Next::Claimed;
             }
         }
-        false
     }
 
     /// Returns whether there is at most one run. Several have work for all threads.
@@ -159,10 +198,21 @@ impl Helpers {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
     use std::time::Duration;
 
     use super::*;
+
+    impl<F: Fn() + Send> Help for F {
+        fn give(&mut self) {
+            self();
+        }
+
+        fn is_wanted_soon(&self, ended: &dyn Fn() -> bool) -> bool {
+            comes_soon(ended);
+            false
+        }
+    }
 
     fn helpers(threads: fn() -> usize) -> &'static Helpers {
         Box::leak(Box::new(Helpers::new(threads, 1)))
@@ -197,6 +247,55 @@ mod tests {
                 }
             }
             assert!(started(helpers)[0] < threads());
+        }
+    }
+
+    /// Help that is wanted again as often as `more` says.
+    struct Again {
+        more: Arc<AtomicUsize>,
+        given: mpsc::Sender<()>,
+    }
+
+    impl Help for Again {
+        fn give(&mut self) {
+            self.given.send(()).expect("the test waits");
+        }
+
+        fn is_wanted_soon(&self, ended: &dyn Fn() -> bool) -> bool {
+            loop {
+                let one_less = |more: usize| more.checked_sub(1);
+                let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+                if self.more.fetch_update(set, fetch, one_less).is_ok() {
+                    return true;
+                }
+                if ended() {
+                    return false;
+                }
+                thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn help_is_given_again_until_other_work_comes_or_several_runs_are_under_way() {
+        let helpers = helpers(|| 2);
+        for ends_by_work in [true, false] {
+            let more = Arc::new(AtomicUsize::new(3));
+            let (given, calls) = mpsc::channel();
+            helpers.push(Box::new(Again { more: Arc::clone(&more), given: given.clone() }));
+            (0..4).for_each(|_| calls.recv().expect("help was given"));
+            more.store(1, Ordering::Relaxed);
+            calls.recv().expect("help was given again");
+            if ends_by_work {
+                helpers.push(Box::new(move || given.send(()).expect("the test waits")));
+                calls.recv().expect("other work is done");
+            } else {
+                drop(given);
+                helpers.runs.store(2, Ordering::Relaxed);
+            }
+            // The help is dropped, and its sender with it.
+            assert!(calls.recv().is_err());
+            helpers.runs.store(0, Ordering::Relaxed);
         }
     }
 

@@ -6,8 +6,10 @@ mod pool;
 mod team;
 mod thread_flag;
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -23,6 +25,7 @@ pub(crate) use self::thread_flag::waits_here;
 #[cfg(feature = "gpu")]
 pub(crate) use self::thread_flag::while_set;
 
+use self::team::Team;
 use crate::base::sync::Mutex;
 use crate::base::trace::from_here;
 
@@ -55,16 +58,33 @@ pub(crate) fn for_each<T: Send, S>(
         let at = items.len().checked_sub(1 + taken[1].fetch_add(1, Ordering::Relaxed));
         at.and_then(|at| items[at].lock().take())
     };
-    team::together(helpers, &|| {
-        let is_owner = thread::current().id() == owner;
-        let take = || if is_owner { take_first() } else { take_last() };
-        let mut item = take();
-        let mut state = item.is_some().then(&init);
-        while let (Some(taken), Some(state)) = (item, &mut state) {
-            work(state, taken);
-            item = take();
-        }
+    in_team(|team| {
+        Team::together(team, helpers, &|| {
+            let is_owner = thread::current().id() == owner;
+            let take = || if is_owner { take_first() } else { take_last() };
+            let mut item = take();
+            let mut state = item.is_some().then(&init);
+            while let (Some(taken), Some(state)) = (item, &mut state) {
+                work(state, taken);
+                item = take();
+            }
+        });
     });
+}
+
+thread_local! {
+    /// The idle team of the thread. It is another one while work of the thread shares out parts itself.
+    static TEAM: Cell<Option<Arc<Team>>> = const { Cell::new(None) };
+}
+
+/// Returns the result of `call` on this thread's team.
+fn in_team<R>(call: impl FnOnce(&mut Arc<Team>) -> R) -> R {
+    // A thread that ends has no idle team.
+    let idle = TEAM.try_with(Cell::take).ok().flatten();
+    let mut team = idle.unwrap_or_else(Team::new);
+    let result = call(&mut team);
+    let _ = TEAM.try_with(|idle| idle.set(Some(team)));
+    result
 }
 
 /// Copies `from` to `to`, which is as long, in shared parts of `part` bytes. Bytes of any elements, so that this is

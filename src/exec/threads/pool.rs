@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub(super) use super::helpers::spawn;
+pub(super) use super::helpers::{Help, spawn};
 use crate::base::clock::Instant;
 use crate::base::sync::hint;
 
@@ -18,17 +18,17 @@ pub(crate) fn count() -> usize {
 
 /// Waits awake until `happened`, but not for long. Returns whether it did.
 pub(super) fn comes_soon(happened: impl Fn() -> bool) -> bool {
-    if happened() {
-        return true;
-    }
-    let begun = Instant::now();
-    while begun.elapsed() < AWAKE {
+    let mut begun = None;
+    loop {
         for _ in 0..LOOKS {
-            hint::spin_loop();
             if happened() {
                 return true;
             }
+            hint::spin_loop();
+        }
+        // Most waits end before the first look at the clock.
+        if begun.get_or_insert_with(Instant::now).elapsed() >= AWAKE {
+            return false;
         }
     }
-    false
 }

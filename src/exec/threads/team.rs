@@ -4,47 +4,40 @@
 //! took 8, 12 and 24 µs.
 
 use std::any::Any;
+use std::cell::UnsafeCell;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU32;
 
-use super::pool::{comes_soon, count, spawn};
+use super::pool::{Help, comes_soon, count, spawn};
 use crate::base::sync::thread::{self, Thread};
 use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering};
 
-/// Bit of [`Team::state`] that is set once no helper may come any more.
+/// Bit of [`Team::state`] that is set while no helper may come.
 const CLOSED: usize = 1 << (usize::BITS - 1);
+/// A place for a helper to come, in [`Team::state`]. The places are counted above the helpers at work.
+const PLACE: usize = 1 << (usize::BITS / 2);
+/// Bits of [`Team::state`] that count the helpers at work.
+const AT_WORK: usize = PLACE - 1;
 
 /// Invitations of the process that no thread has answered. While threads are busy, no more are sent than there are
 /// threads.
 static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 
-/// Calls `work` on this thread, and on up to `helpers` of rayon's threads that come before it returns here. Returns
-/// once all helpers that came have returned. `work` shares out its parts by itself, and never waits for other threads
-/// of rayon.
-pub(super) fn together<F: Fn() + Sync>(helpers: usize, work: &F) {
-    let team = Arc::new(Team {
-        work: BorrowedWork::new(work),
-        state: AtomicUsize::new(0),
-        owner: thread::current(),
-        panic: Mutex::new(None),
-    });
-    let closing = Closing(&team);
-    invite(&team, helpers);
-    work();
-    drop(closing);
-    let panic = team.panic.lock().take();
-    if let Some(panic) = panic {
-        resume_unwind(panic);
-    }
-}
-
-struct Team {
-    work: BorrowedWork,
-    /// Number of helpers at work, and the bit [`CLOSED`].
+/// A team, which opens for one piece of work after the other.
+pub(super) struct Team {
+    /// Number of helpers at work, number of places for more, and the bit [`CLOSED`].
     state: AtomicUsize,
+    /// Number of helpers that were here, and watch for the team to open again.
+    at_hand: AtomicUsize,
+    /// The work of the open team. It is replaced while the team is closed and no helper is at work.
+    work: UnsafeCell<BorrowedWork>,
     owner: Thread,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
+
+// SAFETY: only the owner writes `work`, while nobody reads it.
+unsafe impl Sync for Team {}
 
 /// A borrowed function whose lifetime is erased.
 struct BorrowedWork {
@@ -67,47 +60,127 @@ impl BorrowedWork {
         }
         Self { function: std::ptr::from_ref(function).cast(), call: call::<F> }
     }
+
+    /// # Safety
+    /// The function is still borrowed.
+    unsafe fn run(&self) {
+        // SAFETY: as the caller promises; `new` pairs the pointer with its type.
+        unsafe { (self.call)(self.function) }
+    }
+}
+
+/// An invitation to a team.
+struct Invitation {
+    team: Arc<Team>,
+    /// Number of helpers that come by it: the one that gets it, and those that it invites. 0 once it was answered.
+    helpers: usize,
+}
+
+impl Help for Invitation {
+    /// Works as the first of the helpers and invites the others, unless the team is closed. From the second time on, the
+    /// helper comes alone.
+    fn give(&mut self) {
+        let Self { team, helpers } = self;
+        let others = helpers.saturating_sub(1);
+        if mem::take(helpers) > 0 {
+            UNANSWERED.fetch_sub(1, Ordering::Relaxed);
+            team.at_hand.fetch_add(1, Ordering::Relaxed);
+        }
+        if team.enter() {
+            invite(team, others);
+            team.help();
+        }
+    }
+
+    fn is_wanted_soon(&self, ended: &dyn Fn() -> bool) -> bool {
+        comes_soon(|| self.team.has_place() || ended());
+        self.team.has_place()
+    }
+}
+
+impl Drop for Invitation {
+    fn drop(&mut self) {
+        if self.helpers == 0 {
+            self.team.at_hand.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Sends at most two invitations. Each invited helper invites the rest of its half, so that no thread sends many.
 fn invite(team: &Arc<Team>, helpers: usize) {
     let first = helpers.div_ceil(2);
-    for invited in [first, helpers - first] {
-        if invited == 0 || UNANSWERED.load(Ordering::Relaxed) as usize >= count() {
+    for helpers in [first, helpers - first] {
+        if helpers == 0 || UNANSWERED.load(Ordering::Relaxed) as usize >= count() {
             return;
         }
         UNANSWERED.fetch_add(1, Ordering::Relaxed);
-        let team = Arc::clone(team);
-        spawn(move || {
-            UNANSWERED.fetch_sub(1, Ordering::Relaxed);
-            Team::help(&team, invited);
-        });
+        spawn(Invitation { team: Arc::clone(team), helpers });
     }
 }
 
 impl Team {
-    /// Works as the first of `helpers` and invites the others, unless the team is closed.
-    fn help(team: &Arc<Self>, helpers: usize) {
-        let come = |state: usize| (state & CLOSED == 0).then_some(state + 1);
-        if team.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, come).is_err() {
-            return;
+    /// A team whose owner is this thread.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: AtomicUsize::new(CLOSED),
+            at_hand: AtomicUsize::new(0),
+            work: UnsafeCell::new(BorrowedWork::new(&|| ())),
+            owner: thread::current(),
+            panic: Mutex::new(None),
+        })
+    }
+
+    /// Number of helpers that come at once when the team opens.
+    pub fn at_hand(&self) -> usize {
+        self.at_hand.load(Ordering::Relaxed)
+    }
+
+    /// Calls `work` on this thread, the owner's, and on up to `helpers` of rayon's threads that come before it returns here.
+    /// Returns once all helpers that came have returned. `work` shares out its parts by itself, and never waits for other
+    /// threads of rayon.
+    pub fn together<F: Fn() + Sync>(team: &mut Arc<Self>, helpers: usize, work: &F) {
+        // SAFETY: the team is closed and no helper is at work, since each call ends so. A second call at the same time would
+        // borrow the team too.
+        unsafe { *team.work.get() = BorrowedWork::new(work) };
+        let at_hand = team.at_hand();
+        team.state.store(PLACE * helpers.min(AT_WORK / 2), Ordering::Release);
+        let closing = Closing(team);
+        invite(team, helpers.saturating_sub(at_hand));
+        work();
+        drop(closing);
+        let panic = team.panic.lock().take();
+        if let Some(panic) = panic {
+            resume_unwind(panic);
         }
-        invite(team, helpers - 1);
+    }
+
+    fn has_place(&self) -> bool {
+        (PLACE..CLOSED).contains(&self.state.load(Ordering::Relaxed))
+    }
+
+    /// Takes a place in the team, if there is one.
+    fn enter(&self) -> bool {
+        let come = |state: usize| (PLACE..CLOSED).contains(&state).then(|| state - PLACE + 1);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, come).is_ok()
+    }
+
+    /// Works as a helper that has entered, and leaves.
+    fn help(&self) {
         // SAFETY: the team was open when this helper came, so the owner is in `together`. The owner stays there, with
         // the function that it lent, until the helper has left.
-        let work = || unsafe { (team.work.call)(team.work.function) };
+        let work = || unsafe { (*self.work.get()).run() };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-            *team.panic.lock() = Some(panic);
+            *self.panic.lock() = Some(panic);
         }
-        if team.state.fetch_sub(1, Ordering::AcqRel) == CLOSED + 1 {
-            team.owner.unpark();
+        if self.state.fetch_sub(1, Ordering::AcqRel) & (CLOSED | AT_WORK) == CLOSED + 1 {
+            self.owner.unpark();
         }
     }
 
     /// Closes the team to further helpers, and waits for those that came.
     fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
-        let have_left = || self.state.load(Ordering::Acquire) == CLOSED;
+        let have_left = || self.state.load(Ordering::Acquire) & AT_WORK == 0;
         while !comes_soon(have_left) {
             thread::park();
         }
@@ -143,7 +216,7 @@ mod tests {
     fn by_two<R>(done: impl Fn(R) -> bool, run: impl Fn(&dyn Fn(&(dyn Fn(bool) + Sync))) -> R) {
         let together = |work: &(dyn Fn(bool) + Sync)| {
             let (here, begun) = (thread::current().id(), AtomicUsize::new(0));
-            together(1, &|| {
+            Team::together(&mut Team::new(), 1, &|| {
                 begun.fetch_add(1, Ordering::Relaxed);
                 if comes_true(|| begun.load(Ordering::Relaxed) == 2) {
                     work(thread::current().id() == here);
@@ -173,18 +246,16 @@ mod tests {
 
     #[test]
     fn who_is_late_does_nothing() {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let team = Arc::new(Team {
-            work: BorrowedWork::new(&|| panic!("the team is closed")),
-            state: AtomicUsize::new(0),
-            owner: thread::current(),
-            panic: Mutex::new(None),
-        });
-        team.close();
-        Team::help(&team, 3);
-        assert!(team.panic.lock().is_none());
-        together(0, &|| _ = calls.fetch_add(1, Ordering::Relaxed));
-        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        let calls = AtomicUsize::new(0);
+        let mut team = Team::new();
+        let mut late = Invitation { team: Arc::clone(&team), helpers: 1 };
+        UNANSWERED.fetch_add(1, Ordering::Relaxed);
+        Team::together(&mut team, 0, &|| _ = calls.fetch_add(1, Ordering::Relaxed));
+        late.give();
+        late.give();
+        assert_eq!((calls.into_inner(), team.at_hand()), (1, 1));
+        drop(late);
+        assert_eq!(team.at_hand(), 0);
     }
 
     #[test]
@@ -208,9 +279,10 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
+                    let mut team = Team::new();
                     for round in 0..rounds {
                         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-                        together(3, &|| {
+                        Team::together(&mut team, 3, &|| {
                             while next.fetch_add(1, Ordering::Relaxed) < round {
                                 done.fetch_add(1, Ordering::Relaxed);
                             }

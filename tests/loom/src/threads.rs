@@ -5,11 +5,22 @@ mod team;
 
 use std::mem::MaybeUninit;
 
+use crate::base::sync::Arc;
+
 /// Sizes are as they are: nothing is interpreted.
 pub const SMALLER: usize = 1;
 
-pub fn together(helpers: usize, work: &(impl Fn() + Sync)) {
-    team::together(helpers, work);
+/// The owner of a team.
+pub struct Owner(Arc<team::Team>);
+
+impl Owner {
+    pub fn new() -> Self {
+        Self(team::Team::new())
+    }
+
+    pub fn together(&mut self, helpers: usize, work: &(impl Fn() + Sync)) {
+        team::Team::together(&mut self.0, helpers, work);
+    }
 }
 
 /// In place of the crate's `src/exec/threads/pool.rs`.
@@ -23,8 +34,20 @@ mod pool {
         happened()
     }
 
-    pub fn spawn(work: impl FnOnce() + 'static) {
-        loom::thread::spawn(work);
+    /// As in the crate's `src/exec/threads/helpers.rs`.
+    pub trait Help {
+        fn give(&mut self);
+        fn is_wanted_soon(&self, ended: &dyn Fn() -> bool) -> bool;
+    }
+
+    /// A helper that is there once more if it is wanted.
+    pub fn spawn(mut help: impl Help + 'static) {
+        loom::thread::spawn(move || {
+            help.give();
+            if help.is_wanted_soon(&|| true) {
+                help.give();
+            }
+        });
     }
 }
 
