@@ -2,23 +2,31 @@
 
 mod common;
 
-use onetrip::{CellWeights, Explanation, GpuCommandBatch, Recurrence, Tensor};
+use onetrip::{CellWeights, Device, Explanation, GpuCommandBatch, Recurrence, Tensor};
 
-const ROWS: usize = 3;
-const INPUTS: usize = 5;
-const STATES: usize = 6;
+/// The sizes of a layer: its rows, inputs and states.
+#[derive(Clone, Copy)]
+struct Sizes {
+    rows: usize,
+    inputs: usize,
+    states: usize,
+}
+
+const SMALL: Sizes = Sizes { rows: 3, inputs: 5, states: 6 };
 
 /// The inputs, both weights and both biases of a layer.
 struct Data {
     gates: usize,
     steps: usize,
+    sizes: Sizes,
     x: Vec<f32>,
     weights: [Vec<f32>; 2],
     bias: [Vec<f32>; 2],
 }
 
 impl Data {
-    fn new(gates: usize, steps: usize) -> Self {
+    fn new(gates: usize, steps: usize, sizes: Sizes) -> Self {
+        let Sizes { rows, inputs, states } = sizes;
         let mut seed = 1_u32;
         let mut numbers = |count: usize| -> Vec<f32> {
             let next = |_| {
@@ -27,18 +35,33 @@ impl Data {
             };
             (0..count).map(next).collect()
         };
-        let x = numbers(steps * ROWS * INPUTS);
-        let wide = gates * STATES;
-        let weights = [numbers(wide * INPUTS), numbers(wide * STATES)];
-        Self { gates, steps, x, weights, bias: [numbers(wide), numbers(wide)] }
+        let x = numbers(steps * rows * inputs);
+        let wide = gates * states;
+        // About as great sums for any number of states.
+        let scale = (6.0 / states as f32).sqrt();
+        let scaled = |numbers: Vec<f32>| numbers.into_iter().map(|x| x * scale).collect();
+        let weights = [numbers(wide * inputs), scaled(numbers(wide * states))];
+        Self { gates, steps, sizes, x, weights, bias: [numbers(wide), numbers(wide)] }
     }
 
     /// All hidden states, as the library computes them.
     fn record<'b>(&self, b: &'b GpuCommandBatch) -> Tensor<'b, f32> {
-        let wide = self.gates * STATES;
-        let x = b.upload_shaped(&self.x, [self.steps, ROWS, INPUTS]);
-        let input = b.upload_shaped(&self.weights[0], [wide, INPUTS]);
-        let hidden = b.upload_shaped(&self.weights[1], [wide, STATES]);
+        let Sizes { inputs, states, .. } = self.sizes;
+        let wide = self.gates * states;
+        let input = b.upload_shaped(&self.weights[0], [wide, inputs]);
+        let hidden = b.upload_shaped(&self.weights[1], [wide, states]);
+        self.record_with(b, input, hidden)
+    }
+
+    /// The same with weights that lie somewhere else.
+    fn record_with<'b>(
+        &self,
+        b: &'b GpuCommandBatch,
+        input: Tensor<'b, f32>,
+        hidden: Tensor<'b, f32>,
+    ) -> Tensor<'b, f32> {
+        let Sizes { rows, inputs, .. } = self.sizes;
+        let x = b.upload_shaped(&self.x, [self.steps, rows, inputs]);
         let bias = [0, 1].map(|at: usize| b.upload(&self.bias[at]));
         let cell = CellWeights::new(b, input, hidden).with_bias(b, bias);
         let how = Recurrence::default();
@@ -53,27 +76,28 @@ impl Data {
 
     /// The same by the definitions, row by row.
     fn exactly(&self) -> Vec<f64> {
-        let mut all = vec![0.0; self.steps * ROWS * STATES];
-        for row in 0..ROWS {
-            let (mut h, mut c) = (vec![0.0_f64; STATES], vec![0.0_f64; STATES]);
+        let Sizes { rows, inputs, states } = self.sizes;
+        let mut all = vec![0.0; self.steps * rows * states];
+        for row in 0..rows {
+            let (mut h, mut c) = (vec![0.0_f64; states], vec![0.0_f64; states]);
             for step in 0..self.steps {
-                let at = step * ROWS + row;
+                let at = step * rows + row;
                 let x: Vec<f64> =
-                    self.x[at * INPUTS..][..INPUTS].iter().map(|&x| f64::from(x)).collect();
+                    self.x[at * inputs..][..inputs].iter().map(|&x| f64::from(x)).collect();
                 let (from_x, from_h) = (self.project(0, &x), self.project(1, &h));
                 for (j, (h, c)) in h.iter_mut().zip(&mut c).enumerate() {
-                    let both = |gate: usize| from_x[gate * STATES + j] + from_h[gate * STATES + j];
+                    let both = |gate: usize| from_x[gate * states + j] + from_h[gate * states + j];
                     if self.gates == 4 {
                         let (i, f) = (sigmoid(both(0)), sigmoid(both(1)));
                         *c = f * *c + i * both(2).tanh();
                         *h = sigmoid(both(3)) * c.tanh();
                     } else {
                         let (r, z) = (sigmoid(both(0)), sigmoid(both(1)));
-                        let new = (from_x[2 * STATES + j] + r * from_h[2 * STATES + j]).tanh();
+                        let new = (from_x[2 * states + j] + r * from_h[2 * states + j]).tanh();
                         *h = (1.0 - z) * new + z * *h;
                     }
                 }
-                all[at * STATES..][..STATES].copy_from_slice(&h);
+                all[at * states..][..states].copy_from_slice(&h);
             }
         }
         all
@@ -108,7 +132,7 @@ async fn a_step_computes_nothing_of_earlier_steps() {
             let mut lengths = Vec::new();
             for steps in [10, 20, 100] {
                 let b = GpuCommandBatch::new(&device);
-                Data::new(gates, steps).record(&b);
+                Data::new(gates, steps, SMALL).record(&b);
                 let plan = b.explain().expect("a sound graph");
                 assert!(operations.contains(&longest(&plan)), "{}: {plan}", longest(&plan));
                 lengths.push(longest(&plan));
@@ -126,7 +150,7 @@ async fn a_step_computes_nothing_of_earlier_steps() {
 async fn long_sequences_are_those_of_f64() {
     for device in common::devices().await {
         for gates in [3, 4] {
-            let data = Data::new(gates, 40);
+            let data = Data::new(gates, 40, SMALL);
             let b = GpuCommandBatch::new(&device);
             let y = data.record(&b);
             b.execute().await.expect("a run");
@@ -135,6 +159,36 @@ async fn long_sequences_are_those_of_f64() {
                 let error = (f64::from(got) - want).abs();
                 assert!(error <= 2e-5, "{gates} gates, {at}: {got}, not {want}");
             }
+        }
+    }
+}
+
+/// Threads share the steps of a layer whose weights stay, by rows or by columns, if they come in time.
+#[tokio::test]
+async fn each_run_of_a_layer_has_the_same_bits_whoever_helps() {
+    let device = Device::cpu();
+    for (gates, rows, states) in
+        [(3, 1, 97), (4, 1, 128), (3, 3, 99), (4, 7, 67), (3, 8, 128), (4, 9, 65), (4, 17, 67)]
+    {
+        let sizes = Sizes { rows, inputs: 64, states };
+        let data = Data::new(gates, 30, sizes);
+        let wide = gates * states;
+        let input = device.resident(&data.weights[0], [wide, 64]).expect("memory");
+        let hidden = device.resident(&data.weights[1], [wide, states]).expect("memory");
+        let b = GpuCommandBatch::new(&device);
+        let y = data.record_with(&b, b.bind(&input), b.bind(&hidden));
+        let want = data.exactly();
+        let mut first: Option<Vec<f32>> = None;
+        for run in 0..30 {
+            b.execute().await.expect("a run");
+            let got = b.read(y).await.expect("what was downloaded");
+            for (at, (&got, want)) in got.iter().zip(&want).enumerate() {
+                let error = (f64::from(got) - want).abs();
+                assert!(error <= 1e-4, "{gates} gates, {rows} rows, {at}: {got}, not {want}");
+            }
+            let first = first.get_or_insert_with(|| got.clone());
+            let same = first.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{gates} gates, {rows} rows: run {run}");
         }
     }
 }

@@ -87,6 +87,11 @@ fn in_team<R>(call: impl FnOnce(&mut Arc<Team>) -> R) -> R {
     result
 }
 
+/// Number of threads that would take part in work of this thread at once: this one, and helpers that wait for it.
+pub(crate) fn at_hand() -> usize {
+    1 + in_team(|team| team.at_hand())
+}
+
 /// Copies `from` to `to`, which is as long, in shared parts of `part` bytes. Bytes of any elements, so that this is
 /// compiled once, and not in the user's crate.
 pub(crate) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>], part: usize) {

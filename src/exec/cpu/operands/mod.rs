@@ -13,6 +13,8 @@ mod windows;
 pub(crate) use image_lines::copy_rows;
 pub(crate) use images::{BlockLayout, Images};
 pub(crate) use input::BoundInput;
-pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};
+pub(crate) use output::{
+    ALONE, Chunk, SharedOutputs, for_each, map_each, parts, parts_of_any_size, split, store,
+};
 pub(crate) use panels::{PanelPieces, fill_by_squares};
 pub(crate) use windows::Windows;

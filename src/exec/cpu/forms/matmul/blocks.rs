@@ -16,7 +16,12 @@ const FETCH: f64 = 0.3;
 const READ: f64 = 0.05;
 /// Nanoseconds until an epilogue has begun with a tile.
 const START: f64 = 200.0;
-pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
+/// Nanoseconds of a short product that are worth a block, where other threads wait awake for one.
+const SHORT_BLOCK: f64 = 1_000.0;
+/// Fewest rows of a block whose multiplications take longer than its reads of panels.
+const LOW: usize = 4;
+
+pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let results = &*results;
@@ -25,10 +30,17 @@ pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
         fetch: if floats.panels.is_some() { READ } else { FETCH },
     };
     let work =
-        |worker: &mut BlockWorker<'_>, block: ProductBlock| worker.run(floats, results, &block);
-    let new = || BlockWorker { machine: results.machine(), copies: Copies::default() };
-    if cost.pays(floats.size, floats.count) {
-        let blocks = size(floats.size, floats.count, cost, threads::count());
+        |worker: &mut BlockWorker<'a>, block: ProductBlock| worker.run(floats, results, &block);
+    let new = || BlockWorker { machine: None, copies: Copies::default() };
+    let pays = cost.pays(floats.size, floats.count);
+    let blocks = if pays {
+        size(floats.size, floats.count, cost, threads::count())
+    } else if floats.panels.is_some() {
+        short_blocks(floats.size)
+    } else {
+        [m, n]
+    };
+    if pays || blocks != [m, n] {
         return for_each(cut(floats.size, floats.count, blocks).collect(), new, work);
     }
     let mut worker = new();
@@ -90,6 +102,19 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
     pairs.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or([m, n])
 }
 
+/// Returns the rows and columns of the blocks of a short product by kept panels, of which other threads take some if they
+/// wait awake. However a product is cut between panels, its sums are the same bits.
+fn short_blocks([m, n, k]: [usize; 3]) -> [usize; 2] {
+    let time = ((m * n * k) as f64 / RATE).max((n * k) as f64 * READ);
+    let worth = (time / SHORT_BLOCK) as usize;
+    let parts = if worth > 1 { worth.min(threads::at_hand()) } else { 1 };
+    if parts == 1 || m >= LOW * parts {
+        return [m.div_ceil(parts), n];
+    }
+    let panel = Kernel::native().columns;
+    [m, n.div_ceil(panel).div_ceil(parts) * panel]
+}
+
 fn cut(
     [m, n, _]: [usize; 3],
     count: usize,
@@ -104,14 +129,14 @@ fn cut(
     })
 }
 
-/// The machine and the copies of one thread.
+/// The copies of one thread, and its machine, once an epilogue needs it.
 struct BlockWorker<'a> {
-    machine: Machine<'a>,
+    machine: Option<Machine<'a>>,
     copies: Copies,
 }
 
-impl BlockWorker<'_> {
-    fn run(&mut self, floats: &Floats<'_>, results: &ProductOutputs<'_>, block: &ProductBlock) {
+impl<'a> BlockWorker<'a> {
+    fn run(&mut self, floats: &Floats<'_>, results: &ProductOutputs<'a>, block: &ProductBlock) {
         let [m, n, _] = floats.size;
         let ProductBlock { index, rows, columns } = block;
         let start = (index * m + rows.start) * n + columns.start;
@@ -122,14 +147,15 @@ impl BlockWorker<'_> {
         if unsafe { by_kernel::multiply(kernel, floats, block, &links, sums, copies) } {
             return;
         }
+        let machine = self.machine.get_or_insert_with(|| results.machine());
         // SAFETY: blocks are disjoint, nobody else has the results, and this thread has just written the sums of its
         // block.
         unsafe {
             if columns.len() == n {
-                return results.finish(&mut self.machine, start, rows.len() * n);
+                return results.finish(machine, start, rows.len() * n);
             }
             for row in 0..rows.len() {
-                results.finish(&mut self.machine, start + row * n, columns.len());
+                results.finish(machine, start + row * n, columns.len());
             }
         }
     }

@@ -24,6 +24,8 @@ const HIGH: usize = 96;
 /// Sums of so few products are limited by the writes of results: the writes of some rows follow each other in memory.
 const SHALLOW: usize = 64;
 const LOW: usize = 12;
+/// Most sums that are still in the first-level cache when all of them are there.
+const NEAR: usize = 4 << 10;
 /// Most rows of the right operand that are copied or read by strips at a time.
 pub(super) const STRIP: usize = 256;
 /// Most columns behind the last whole panel, and fewest elements of a column, that are multiplied as dot products.
@@ -304,8 +306,8 @@ unsafe fn multiply_panels(
     let [all, columns, depth] = product.size;
     let (high, wide) = match finish {
         _ if depth <= SHALLOW => (LOW, columns),
-        Some(_) => (HIGH, kernel.columns),
-        None => (HIGH, columns),
+        Some(_) if all * columns > NEAR => (HIGH, kernel.columns),
+        _ => (HIGH, columns),
     };
     for row in (0..all).step_by(high) {
         let x = Rows { data: &product.x.data[row * product.x.stride..], ..product.x };
