@@ -13,7 +13,8 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug, Default)]
 pub(crate) struct ArrangedCopy {
     was_read: AtomicBool,
-    copy: OnceLock<Option<Arrangement>>,
+    /// Boxed, since most data have none.
+    copy: OnceLock<Option<Box<Arrangement>>>,
 }
 
 /// Elements in an order that the key describes.
@@ -47,7 +48,7 @@ impl ArrangedCopy {
             }
             let mut elements = make();
             elements.resize(len, 0.0);
-            Some(Arrangement { key, elements })
+            Some(Box::new(Arrangement { key, elements }))
         });
         made.as_ref().filter(|made| made.key == key).map(|made| &made.elements[..])
     }
