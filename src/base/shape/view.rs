@@ -98,6 +98,18 @@ impl View {
             })
     }
 
+    /// The number of elements, if these follow each other from the first on.
+    pub fn one_run(&self) -> Option<usize> {
+        let mut len = 1;
+        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
+            if dim != 1 && stride != len as i64 {
+                return None;
+            }
+            len *= dim;
+        }
+        Some(len)
+    }
+
     /// True if every element lies in `0..elements`, as all of no elements do.
     pub fn is_inside(&self, elements: usize) -> bool {
         if self.dims.contains(&0) {
@@ -229,6 +241,27 @@ mod tests {
             out = out.iter().flat_map(|&o| (0..dim as i64).map(move |c| o + c * stride)).collect();
         }
         out
+    }
+
+    #[test]
+    fn a_run_has_its_elements_one_after_the_other() {
+        let views: [(&[usize], &[i64]); 9] = [
+            (&[], &[]),
+            (&[1], &[5]),
+            (&[0], &[1]),
+            (&[4, 0], &[0, 1]),
+            (&[2, 1, 3], &[3, 7, 1]),
+            (&[2, 3], &[4, 1]),
+            (&[2, 3], &[0, 1]),
+            (&[3, 2], &[1, 3]),
+            (&[4], &[-1]),
+        ];
+        for (dims, strides) in views {
+            let view = View { dims: dims.into(), strides: strides.into(), offset: 7 };
+            let offsets = offsets(&view);
+            let is_run = offsets.iter().zip(7..).all(|(&offset, want)| offset == want);
+            assert_eq!(view.one_run(), is_run.then_some(offsets.len()), "{view:?}");
+        }
     }
 
     #[test]

@@ -102,8 +102,12 @@ impl<'a> BoundInput<'a> {
     }
 
     fn through(view: &View, data: LaneData<'a>, clamp: bool) -> Self {
-        let strided = StridedInput::new(view, data, clamp);
-        strided.words().map_or(Self::Strided(strided), Self::Memory)
+        if let (LaneData::Words(words), false, Some(len)) = (data, clamp, view.one_run())
+            && let Some(run) = words.get(view.offset as usize..view.offset as usize + len)
+        {
+            return Self::Memory(run);
+        }
+        Self::Strided(StridedInput::new(view, data, clamp))
     }
 }
 

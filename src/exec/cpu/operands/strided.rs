@@ -90,17 +90,6 @@ impl<'a> StridedInput<'a> {
         Self { axes: collapse(view), offset: view.offset, data, clamp }
     }
 
-    /// Returns the lanes themselves, if they lie in memory one after the other.
-    pub fn words(&self) -> Option<&'a [u32]> {
-        match (self.data, &self.axes[..]) {
-            (LaneData::Words(words), &[StridedAxis { dim, stride: 1 }]) if !self.clamp => {
-                let start = self.offset as usize;
-                words.get(start..start + dim)
-            }
-            _ => None,
-        }
-    }
-
     /// Number of neighbouring lanes that are one element.
     pub fn repeats(&self) -> usize {
         let StridedAxis { dim, stride } = self.axes[0];
