@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use bytemuck::cast_slice;
 
-use super::by_kernel::{self, Copies, ProductBlock, Sums};
+use super::by_kernel::{self, ProductBlock, Sums};
+use super::copies::Copies;
 use super::floats::Floats;
 use super::kernel::Kernel;
 use super::operand::Matrices;

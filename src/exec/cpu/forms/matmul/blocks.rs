@@ -1,6 +1,7 @@
 //! Products cut into blocks, each of which one thread multiplies and finishes while it is in its cache.
 
-use super::by_kernel::{self, Copies, ProductBlock, Sums};
+use super::by_kernel::{self, ProductBlock, Sums};
+use super::copies::Copies;
 use super::floats::Floats;
 use super::kernel::Kernel;
 use super::outputs::ProductOutputs;

@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::slice::from_raw_parts_mut;
 
-use super::by_kernel::{Copies, Sums, rows_of, steps};
+use super::by_kernel::{Sums, rows_of, steps};
+use super::copies::Copies;
 use super::floats::Floats;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::outputs::ProductOutputs;

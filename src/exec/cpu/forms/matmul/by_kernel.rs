@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::copies::Copies;
 use super::floats::{FEW, Floats};
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::Matrices;
@@ -47,14 +48,6 @@ pub(super) struct ProductBlock {
 pub(super) struct Sums {
     pub start: *mut f32,
     pub stride: usize,
-}
-
-/// A thread's copies of parts of operands.
-#[derive(Default)]
-pub(super) struct Copies {
-    pub x: Vec<f32>,
-    pub w: Vec<f32>,
-    row_major: Vec<f32>,
 }
 
 /// The epilogue of some columns of a block: the operations that follow its rows, and the first of the columns.

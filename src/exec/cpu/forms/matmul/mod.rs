@@ -4,6 +4,7 @@ mod apart;
 mod blocks;
 mod by_images;
 mod by_kernel;
+mod copies;
 mod find_call;
 mod floats;
 mod gemm_call;

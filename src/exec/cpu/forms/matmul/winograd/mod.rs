@@ -10,7 +10,8 @@ use std::slice::from_raw_parts_mut;
 
 use self::transforms::{Tiles, results_of_products, transform_filter, transform_tiles};
 use super::by_images::{Convolution, ImageBlock, LaidBlock};
-use super::by_kernel::{Copies, steps};
+use super::by_kernel::steps;
+use super::copies::Copies;
 use super::floats::Floats;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::operand::Matrices;
