@@ -37,7 +37,7 @@ impl Data {
         };
         let x = numbers(steps * rows * inputs);
         let wide = gates * states;
-        // About as great sums for any number of states.
+        // Sums are about as great for any number of states.
         let scale = (6.0 / states as f32).sqrt();
         let scaled = |numbers: Vec<f32>| numbers.into_iter().map(|x| x * scale).collect();
         let weights = [numbers(wide * inputs), scaled(numbers(wide * states))];
@@ -53,7 +53,7 @@ impl Data {
         self.record_with(b, input, hidden)
     }
 
-    /// The same with weights that lie somewhere else.
+    /// All hidden states, with weights that lie somewhere else.
     fn record_with<'b>(
         &self,
         b: &'b GpuCommandBatch,
@@ -165,7 +165,7 @@ async fn long_sequences_are_those_of_f64() {
 
 /// Threads share the steps of a layer whose weights stay, by rows or by columns, if they come in time.
 #[tokio::test]
-async fn each_run_of_a_layer_has_the_same_bits_whoever_helps() {
+async fn each_run_of_a_layer_has_the_same_bits_with_and_without_helpers() {
     let device = Device::cpu();
     for (gates, rows, states) in
         [(3, 1, 97), (4, 1, 128), (3, 3, 99), (4, 7, 67), (3, 8, 128), (4, 9, 65), (4, 17, 67)]

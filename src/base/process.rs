@@ -59,7 +59,7 @@ pub(crate) fn is_forked_child() -> bool {
     IS_CHILD.load(SeqCst)
 }
 
-/// A thread holds this guard while it may hold locks that a forked child takes too.
+/// A thread holds this guard while it may hold locks that a forked child waits for.
 #[derive(Debug)]
 pub(crate) struct ForkGuard(());
 

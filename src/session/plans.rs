@@ -32,7 +32,7 @@ impl Session<'_> {
         let residents = self.locations()?;
         let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);
         let bound = if is_named { &[] } else { &residents[..] };
-        self.last_choice(
+        self.last_or_new_choice(
             |choice| choice.fits(device, bound),
             || self.count_planning(stats, || device.prepare(&self.plan_request(&residents))),
         )

@@ -47,22 +47,21 @@ impl Record {
 }
 
 impl Session<'_> {
-    /// The choice of the last run of this graph if it `fits`, else that of `choose`, for which other runs wait.
-    pub(super) fn last_choice(
+    /// The choice of the last run of this graph if it `fits`, else that of `choose`.
+    pub(super) fn last_or_new_choice(
         &self,
         fits: impl FnOnce(&PlanChoice) -> bool,
         choose: impl FnOnce() -> Result<PlanChoice>,
     ) -> Result<PlanChoice> {
         let graph = self.version.graph;
-        let mut last = self.last_choice.0.lock();
-        if let Some((of, choice)) = &*last
+        if let Some((of, choice)) = &*self.last_choice.0.lock()
             && *of == graph
             && fits(choice)
         {
             return Ok(choice.clone());
         }
         let choice = choose()?;
-        *last = Some((graph, choice.clone()));
+        *self.last_choice.0.lock() = Some((graph, choice.clone()));
         Ok(choice)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct CpuRun {
     pub pool_misses: usize,
 }
 
-/// Runs `program` on the calling thread and rayon's.
+/// Runs `program` on the calling thread and helpers.
 ///
 /// # Errors
 /// [`RunError::Cancelled`] before the next step, once the run is no longer `wanted`; [`DeviceError::OutOfMemory`];

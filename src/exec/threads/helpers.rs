@@ -101,14 +101,16 @@ impl Helpers {
         let mut queue = self.queue.lock();
         queue.work.push_back(work);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        if queue.awake >= queue.work.len() {
-            return;
+        if queue.awake < queue.work.len() {
+            self.bring_one(&mut queue);
         }
+    }
+
+    /// Wakes a helper, or starts one.
+    fn bring_one(&'static self, queue: &mut HelperQueue) {
         if queue.asleep > 0 {
-            drop(queue);
-            return self.changed.notify_one();
-        }
-        if queue.started + 1 < (self.threads)() {
+            self.changed.notify_one();
+        } else if queue.started + 1 < (self.threads)() {
             let thread = thread::Builder::new().name("onetrip-helper".into());
             // Without a thread, the owner of the work does it all.
             queue.started += usize::from(thread.spawn(|| self.help()).is_ok());
@@ -124,8 +126,8 @@ impl Helpers {
         }
     }
 
-    /// Does what comes, for ever.
-    fn help(&self) {
+    /// Gives help as work comes, and never returns.
+    fn help(&'static self) {
         let mut last: Option<Box<dyn Help>> = None;
         let mut queue = self.queue.lock();
         loop {
@@ -142,8 +144,13 @@ impl Helpers {
             }
             match next {
                 Next::Claimed => last = queue.work.pop_front(),
-                Next::Again => {}
-                // Else work came meanwhile that counted on this thread.
+                Next::Again => {
+                    // Work that came meanwhile was left to this thread, which helps its last team again.
+                    if self.waiting.load(Ordering::Relaxed) > 0 {
+                        self.bring_one(&mut queue);
+                    }
+                }
+                // If there is work, it was left to this thread, which looks again.
                 Next::Nothing if !is_free || self.waiting.load(Ordering::Relaxed) == 0 => {
                     last = None;
                     queue.asleep += 1;

@@ -116,7 +116,7 @@ fn resize_bilinear<T: Float>(
     corners: Corners,
 ) -> TensorResult<'_, T> {
     let axes = resized_axes(x.known_shape()?, size.into())?;
-    // The width first, since its elements are gathered one by one, and those of a row are copied.
+    // The width is resized first: its elements are gathered one by one, while the height copies whole rows.
     let changed = axes.iter().rev().filter(|axis| axis.changes());
     Ok(changed.fold(x, |y, resized| interpolated(y, resized, corners)))
 }
@@ -130,11 +130,13 @@ fn interpolated<'b, T: Float>(
     let (b, &Resized { axis, len, count, .. }) = (x.batch(), resized);
     let places: Vec<f64> = resized.places(corners).collect();
     let below: Vec<u32> = places.iter().map(|&at| at as u32).collect();
-    // At a weight of 0 the element is its own neighbour, so that another one does not count even if it is NaN, and each
-    // of the two counts half, so that an infinity is not multiplied by 0.
-    let parts = places.iter().map(|at| if at.fract() > 0.0 { at.fract() } else { 0.5 });
-    let next = |&at: &f64| if at.fract() > 0.0 { at as u32 + 1 } else { at as u32 };
-    let above: Vec<u32> = places.iter().map(|at| next(at).min(len as u32 - 1)).collect();
+    // At a weight of 0 both neighbours are the element itself, so that no other element counts, not even NaN. Each has
+    // the weight ½, so that infinity is not multiplied by 0.
+    let is_between = |at: &f64| at.fract() as f32 > 0.0;
+    let parts = places.iter().map(|at| if is_between(at) { at.fract() } else { 0.5 });
+    let above =
+        places.iter().map(|at| (*at as u32 + u32::from(is_between(at))).min(len as u32 - 1));
+    let above: Vec<u32> = above.collect();
     let weights: Vec<f32> = parts.clone().map(|part| part as f32).collect();
     let rest: Vec<f32> = parts.map(|part| (1.0 - part) as f32).collect();
     let (below, above) = (b.upload(below), b.upload(above));

@@ -43,6 +43,10 @@ pub mod thread {
         Thread(TOKEN.with(Arc::clone))
     }
 
+    pub fn panicking() -> bool {
+        std::thread::panicking()
+    }
+
     pub fn park() {
         TOKEN.with(Arc::clone).wait();
     }

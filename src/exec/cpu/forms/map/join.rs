@@ -7,7 +7,7 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::Job;
-use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts_of_any_size, split};
+use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts_with_helpers_at_hand, split};
 use crate::exec::cpu::tape::TILE;
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{MapForm, OperandSource};
@@ -64,7 +64,7 @@ impl<'a> JoinedMap<'a> {
 
     pub fn run(&self, outputs: &mut [HostBuffer]) {
         let len = outputs[0].len();
-        let chunks = split(outputs, len, parts_of_any_size(2 * len as u64), TILE);
+        let chunks = split(outputs, len, parts_with_helpers_at_hand(2 * len as u64), TILE);
         for_each(chunks, || (), |(), mut chunk| self.write(&mut chunk));
     }
 

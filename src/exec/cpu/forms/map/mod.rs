@@ -6,7 +6,7 @@ mod join;
 use self::border::BorderedMap;
 use self::join::JoinedMap;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, for_each, parts_of_any_size, split};
+use crate::exec::cpu::operands::{BoundInput, for_each, parts_with_helpers_at_hand, split};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, Job};
 use crate::plan::{MapForm, Space};
@@ -22,7 +22,8 @@ pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
     let len = outputs[0].len();
     let brought: u64 = inputs.iter().flatten().map(BoundInput::cost).sum();
-    let parts = parts_of_any_size(len as u64 * (tape.flops() + brought + outputs.len() as u64));
+    let parts =
+        parts_with_helpers_at_hand(len as u64 * (tape.flops() + brought + outputs.len() as u64));
     for_each(
         split(outputs, len, parts, tape.unit()),
         || Machine::for_walk(tape, len.div_ceil(parts)),

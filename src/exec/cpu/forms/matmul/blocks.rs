@@ -18,9 +18,9 @@ const READ: f64 = 0.05;
 /// Nanoseconds until an epilogue has begun with a tile.
 const START: f64 = 200.0;
 /// Nanoseconds of a short product that are worth a block, where other threads wait awake for one.
-const SHORT_BLOCK: f64 = 1_000.0;
+const SHORT_BLOCK: f64 = 1_000.0 / threads::SMALLER as f64;
 /// Fewest rows of a block whose multiplications take longer than its reads of panels.
-const LOW: usize = 4;
+const LEAST_ROWS: usize = 4;
 
 pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>) {
     let [m, n, _] = floats.size;
@@ -50,7 +50,7 @@ pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>
     }
 }
 
-/// Returns whether one thread multiplies the products at once. The sums must be the results.
+/// Returns whether the products are too small to pay for threads that sleep. The sums must be the results.
 pub(super) fn is_one_block(floats: &Floats<'_>) -> bool {
     !BlockCost { flops: 0, fetch: FETCH }.pays(floats.size, floats.count)
 }
@@ -109,11 +109,11 @@ fn short_blocks([m, n, k]: [usize; 3]) -> [usize; 2] {
     let time = ((m * n * k) as f64 / RATE).max((n * k) as f64 * READ);
     let worth = (time / SHORT_BLOCK) as usize;
     let parts = if worth > 1 { worth.min(threads::at_hand()) } else { 1 };
-    if parts == 1 || m >= LOW * parts {
+    if parts == 1 || m >= LEAST_ROWS * parts {
         return [m.div_ceil(parts), n];
     }
     let panel = Kernel::native().columns;
-    [m, n.div_ceil(panel).div_ceil(parts) * panel]
+    [m, (n.div_ceil(panel).div_ceil(parts) * panel).min(n)]
 }
 
 fn cut(

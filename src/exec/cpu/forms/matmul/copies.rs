@@ -11,7 +11,7 @@ pub(super) struct Copies {
 }
 
 thread_local! {
-    /// Idle memory of the thread. Where each run gets new pages, a product of 256 takes twice as long.
+    /// Idle memory of the thread. Where each run gets new pages, a product of 256 × 256 matrices takes twice as long.
     static IDLE_COPIES: Cell<[Vec<f32>; 3]> = const { Cell::new([const { Vec::new() }; 3]) };
 }
 

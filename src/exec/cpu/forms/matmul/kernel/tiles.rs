@@ -274,19 +274,28 @@ pub(super) unsafe fn strips<L: Lanes>(
     out: *mut f32,
     stride: usize,
 ) {
-    /// Elements of the results that stay in the first-level cache.
-    const RESULTS: usize = 1024;
+    /// Elements of the results that stay in the first-level cache. They lie side by side there: rows whose distance is a
+    /// multiple of a page share places in it, and stores to them hold up loads of the right operand.
+    const RESULTS: usize = 2048;
     const DEEP: usize = 4;
     let wide = 2 * L::LEN;
-    let strip = (RESULTS / rows.max(1)).next_multiple_of(wide);
+    let strip = (RESULTS / rows.max(1) / 2).next_multiple_of(wide);
+    assert!(rows * strip <= RESULTS);
+    let mut near = [0.0_f32; RESULTS];
     for start in (0..columns).step_by(strip) {
         let end = columns.min(start + strip);
+        for (row, near) in near.chunks_exact_mut(strip).take(rows).enumerate() {
+            let from = out.wrapping_add(row * stride + start);
+            // SAFETY: all elements of the results exist, as the caller of `strips` promises.
+            unsafe { from.copy_to_nonoverlapping(near.as_mut_ptr(), end - start) };
+        }
         let mut k = 0;
         while k < depth {
             let deep = if depth - k < DEEP { 1 } else { DEEP };
             let mut column = start;
             while column < end {
-                let target = Target { to: out.wrapping_add(column), stride, more: true, last: 1 };
+                let to = near.as_mut_ptr().wrapping_add(column - start);
+                let target = Target { to, stride: strip, more: true, last: 1 };
                 let operands = [
                     (x.row(0).wrapping_add(k), x.stride),
                     (w.row(k).wrapping_add(column), w.stride),
@@ -304,6 +313,11 @@ pub(super) unsafe fn strips<L: Lanes>(
                 };
             }
             k += deep;
+        }
+        for (row, near) in near.chunks_exact(strip).take(rows).enumerate() {
+            let to = out.wrapping_add(row * stride + start);
+            // SAFETY: as above.
+            unsafe { near.as_ptr().copy_to_nonoverlapping(to, end - start) };
         }
     }
 }
