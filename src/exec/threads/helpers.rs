@@ -306,6 +306,48 @@ mod tests {
         }
     }
 
+    /// Help that is wanted again once other work waits, and is then given until that is done.
+    struct Long {
+        helpers: &'static Helpers,
+        times: usize,
+        begun: mpsc::Sender<()>,
+        other_done: Arc<AtomicUsize>,
+    }
+
+    impl Help for Long {
+        fn give(&mut self) {
+            self.times += 1;
+            self.begun.send(()).expect("the test waits");
+            while self.times == 2 && self.other_done.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+        }
+
+        fn is_wanted_soon(&self, _: &dyn Fn() -> bool) -> bool {
+            while self.times == 1 && self.helpers.waiting.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            self.times == 1
+        }
+    }
+
+    #[test]
+    fn work_that_was_left_to_a_helper_of_a_team_is_done_by_another() {
+        let helpers = helpers(|| 3);
+        let (begun, begins) = mpsc::channel();
+        let other_done = Arc::new(AtomicUsize::new(0));
+        let done = Arc::clone(&other_done);
+        helpers.push(Box::new(Long { helpers, times: 0, begun, other_done }));
+        begins.recv().expect("help was given");
+        while helpers.queue.lock().awake == 0 {
+            thread::yield_now();
+        }
+        helpers.push(Box::new(move || done.store(1, Ordering::Relaxed)));
+        begins.recv().expect("help was given again");
+        // The helper is dropped with its sender once the other work was done.
+        assert!(begins.recv().is_err());
+    }
+
     #[test]
     fn work_from_many_threads_at_once_is_done_once() {
         let helpers = helpers(|| 4);

@@ -89,7 +89,7 @@ fn in_team<R>(call: impl FnOnce(&mut Arc<Team>) -> R) -> R {
 }
 
 /// Most threads among which short work is shared. On two cores of an EPYC, a GRU of 8 rows took 0.8 of its time with
-/// shared short steps. On 16 of a Xeon, it took 1.5 times as long: their caches are farther apart.
+/// shared short steps. On 16 of a Xeon, it took 1.4 times as long: their caches are farther apart.
 const NEAR_THREADS: usize = 4;
 
 /// Number of threads that take part at once in short work of this thread: this one, and helpers that wait for it.

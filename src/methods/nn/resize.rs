@@ -127,16 +127,14 @@ fn interpolated<'b, T: Float>(
     resized: &Resized,
     corners: Corners,
 ) -> Tensor<'b, T> {
-    let (b, &Resized { axis, len, count, .. }) = (x.batch(), resized);
+    let (b, &Resized { axis, count, .. }) = (x.batch(), resized);
     let places: Vec<f64> = resized.places(corners).collect();
     let below: Vec<u32> = places.iter().map(|&at| at as u32).collect();
     // At a weight of 0 both neighbours are the element itself, so that no other element counts, not even NaN. Each has
     // the weight ½, so that infinity is not multiplied by 0.
     let is_between = |at: &f64| at.fract() as f32 > 0.0;
     let parts = places.iter().map(|at| if is_between(at) { at.fract() } else { 0.5 });
-    let above =
-        places.iter().map(|at| (*at as u32 + u32::from(is_between(at))).min(len as u32 - 1));
-    let above: Vec<u32> = above.collect();
+    let above: Vec<u32> = places.iter().map(|at| *at as u32 + u32::from(is_between(at))).collect();
     let weights: Vec<f32> = parts.clone().map(|part| part as f32).collect();
     let rest: Vec<f32> = parts.map(|part| (1.0 - part) as f32).collect();
     let (below, above) = (b.upload(below), b.upload(above));

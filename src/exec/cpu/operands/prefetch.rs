@@ -15,13 +15,18 @@ pub(crate) fn read_on<T>(elements: &[T]) {
 /// Hints that each line of 64 bytes will be read.
 #[inline(always)]
 fn hint(start: *const i8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..bytes).step_by(64) {
-        // SAFETY: a prefetch may have any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_byte_add(at)) };
+    (0..bytes).step_by(64).for_each(|at| line(start.wrapping_byte_add(at)));
+}
+
+/// Hints that the line at `address`, which may be any, will be read or written.
+#[inline(always)]
+pub(crate) fn line(address: *const i8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch may have any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address);
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, bytes);
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }

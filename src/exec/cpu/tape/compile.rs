@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::pair::Second;
-use super::{Arg, ByColumn, ByRun, Instruction, LONGEST, Tape, TapeOp};
+use super::{Arg, ByColumn, ByRun, Instruction, LONGEST, TILE, Tape, TapeOp};
 use crate::base::dtype::{Scalar, Ty};
 use crate::exec::cpu::operands::BoundInput;
 use crate::expr::{Binary, Expr, ExprNode, Failure, Ref, Unary};
@@ -103,7 +103,7 @@ struct Compiler<'e> {
     constants: Vec<(u16, u32)>,
     by_run: ByRun,
     by_column: ByColumn,
-    /// Flops of one element, without those of its run and its column.
+    /// Flops of one element, without those of its run and of the column of a short row.
     flops: u64,
 }
 
@@ -207,6 +207,10 @@ impl<'e> Compiler<'e> {
                 let op = self.op(node, |r| self.args[r.index()]);
                 let out = Arg::Register(self.register());
                 self.by_column.instructions.push(Instruction { op, out });
+                // Values of longer rows may be computed in each tile.
+                if self.by_column.period > TILE {
+                    self.flops += node.flops();
+                }
                 self.args[r.index()] = out;
             }
             Varies::ByElement => self.by_element(r, node, root),

@@ -111,7 +111,9 @@ impl<'t> Machine<'t> {
         /// Most blocks of all registers of a tile, 16 KiB.
         const ALL: usize = 8;
         let long = usize::from(tape.registers) - tape.by_run.instructions.len();
-        let blocks = (ALL / long.max(1)).min(LONGEST / TILE).min(len.div_ceil(TILE));
+        let all = usize::from(tape.registers) + tape.roots.len();
+        let kept = RegisterBank::SIZE / all.max(1);
+        let blocks = (ALL / long.max(1)).min(kept).min(LONGEST / TILE).min(len.div_ceil(TILE));
         Self::with_blocks(tape, blocks.max(1))
     }
 

@@ -34,12 +34,9 @@ pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>
         |worker: &mut BlockWorker<'a>, block: ProductBlock| worker.run(floats, results, &block);
     let new = || BlockWorker { machine: None, copies: Copies::default() };
     let pays = cost.pays(floats.size, floats.count);
-    let blocks = if pays {
-        size(floats.size, floats.count, cost, threads::count())
-    } else if floats.panels.is_some() {
-        short_blocks(floats.size)
-    } else {
-        [m, n]
+    let blocks = match floats.panels {
+        Some(_) if !pays => short_blocks(floats.size),
+        _ => size(floats.size, floats.count, cost, threads::count()),
     };
     if pays || blocks != [m, n] {
         return for_each(cut(floats.size, floats.count, blocks).collect(), new, work);

@@ -8,6 +8,7 @@ mod wasm;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use crate::exec::cpu::operands::prefetch;
 use std::ops::Range;
 
 /// Repeats a block with each `$i` below `$n`, a constant. `$i` indexes registers.
@@ -100,14 +101,7 @@ pub(crate) trait Lanes: Copy {
     /// Hints that the line at `address`, which may be any, will be read or written.
     #[inline(always)]
     fn fetch(address: *const f32) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a prefetch may have any address.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(address.cast());
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = address;
+        prefetch::line(address.cast());
     }
 }
 
