@@ -14,8 +14,8 @@ pub(crate) use image_lines::copy_rows;
 pub(crate) use images::{BlockLayout, Images};
 pub(crate) use input::BoundInput;
 pub(crate) use output::{
-    ALONE, Chunk, SharedOutputs, for_each, map_each, parts, parts_with_helpers_at_hand, split,
-    store,
+    ALONE, Chunk, SharedOutputs, for_each, map_each, parts, parts_with_helpers_at_hand,
+    rows_of_blocks, split, store,
 };
 pub(crate) use panels::{PanelPieces, fill_by_squares};
 pub(crate) use windows::Windows;

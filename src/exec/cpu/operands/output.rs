@@ -41,6 +41,22 @@ pub(crate) fn parts_with_helpers_at_hand(cost: u64) -> usize {
     if cost < ALONE * RATE && short > 1 { short.min(threads::at_hand()) } else { parts(cost) }
 }
 
+/// Returns the rows of a block, at most `most`, with which the busiest of `threads` threads has the least to do. `count`
+/// images of `all` rows are cut into such blocks, each of which takes as long as its rows and `border` more.
+pub(crate) fn rows_of_blocks(
+    [all, most]: [usize; 2],
+    border: usize,
+    count: usize,
+    threads: usize,
+) -> usize {
+    let busiest = |&rows: &usize| {
+        let blocks = count * all.div_ceil(rows);
+        blocks.div_ceil(threads) * (rows + border)
+    };
+    // The highest of those that are as good.
+    (1..=most).rev().min_by_key(busiest).unwrap_or(1)
+}
+
 /// A range of every output of a step.
 pub(crate) struct Chunk<'a> {
     pub start: usize,

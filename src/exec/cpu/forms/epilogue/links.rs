@@ -157,10 +157,8 @@ unsafe fn any_rows<L: Lanes, const N: usize>(block: &Block<'_>) {
     }
 }
 
-/// Vectors at a time towards the end of a segment.
-const FEW: usize = 3;
-
 /// Replaces `len` lanes, for which operands begin at position `from`, by the results of the links, `N` vectors at a time.
+/// The last vectors of a segment are computed at once too: each turn chooses the loop of each operation anew.
 ///
 /// # Safety
 /// The processor has the instructions of `L`, the lanes exist, and operands have all of them.
@@ -178,14 +176,19 @@ unsafe fn any_links<L: Lanes, const N: usize>(
             run_at::<L, N>(links, from + at, lanes.add(at), L::LEN);
             at += N * L::LEN;
         }
-        while at + FEW * L::LEN <= len {
-            run_at::<L, FEW>(links, from + at, lanes.add(at), L::LEN);
-            at += FEW * L::LEN;
-        }
-        while at < len {
-            let count = L::LEN.min(len - at);
-            run_at::<L, 1>(links, from + at, lanes.add(at), count);
-            at += count;
+        let left = len - at;
+        let (from, lanes) = (from + at, lanes.add(at));
+        let last = |vectors: usize| left - (vectors - 1) * L::LEN;
+        match left.div_ceil(L::LEN) {
+            0 => {}
+            1 => run_at::<L, 1>(links, from, lanes, left),
+            2 => run_at::<L, 2>(links, from, lanes, last(2)),
+            3 => run_at::<L, 3>(links, from, lanes, last(3)),
+            4 => run_at::<L, 4>(links, from, lanes, last(4)),
+            5 => run_at::<L, 5>(links, from, lanes, last(5)),
+            6 => run_at::<L, 6>(links, from, lanes, last(6)),
+            7 => run_at::<L, 7>(links, from, lanes, last(7)),
+            _ => run_at::<L, 8>(links, from, lanes, last(8)),
         }
     }
 }
@@ -239,7 +242,7 @@ unsafe fn run_at<L: Lanes, const N: usize>(
         }
         for i in 0..N {
             let to = lanes.add(i * L::LEN);
-            if N > 1 {
+            if i + 1 < N {
                 values[i].store(to);
             } else {
                 values[i].store_first(to, count);
@@ -248,14 +251,17 @@ unsafe fn run_at<L: Lanes, const N: usize>(
     }
 }
 
-/// Reads vector `i` of `N`. A single one has `count` elements.
+/// Reads vector `i` of `N`. The last has `count` elements.
 ///
 /// # Safety
 /// The elements exist, and the processor has the instructions of `L`.
 #[inline(always)]
 unsafe fn some<L: Lanes, const N: usize>(from: *const f32, i: usize, count: usize) -> L {
     // SAFETY: as the caller promises.
-    unsafe { if N > 1 { L::load(from.add(i * L::LEN)) } else { L::load_first(from, count) } }
+    unsafe {
+        let from = from.add(i * L::LEN);
+        if i + 1 < N { L::load(from) } else { L::load_first(from, count) }
+    }
 }
 
 #[cfg(test)]

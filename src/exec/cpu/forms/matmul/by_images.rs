@@ -8,7 +8,7 @@ use super::copies::Copies;
 use super::floats::Floats;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::outputs::ProductOutputs;
-use crate::exec::cpu::operands::{BlockLayout, Images, copy_rows, for_each};
+use crate::exec::cpu::operands::{BlockLayout, Images, copy_rows, for_each, rows_of_blocks};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
@@ -84,6 +84,9 @@ fn block_size(
     let mut rows = height.div_ceil(parts);
     if threads == 1 {
         return Some((rows, m));
+    }
+    if blocks(rows) > threads {
+        rows = rows_of_blocks([height, rows], 1, count, threads);
     }
     // Two blocks a thread let a late thread leave one to the others.
     let splits = (2 * threads).div_ceil(blocks(rows)).min(m.div_ceil(FEWEST));

@@ -24,7 +24,7 @@ const PACKED: usize = 48 << 10;
 const HIGH: usize = 96;
 /// Sums of so few products are limited by the writes of results: the writes of some rows follow each other in memory.
 const SHALLOW: usize = 64;
-const LOW: usize = 12;
+const LOW: usize = 16;
 /// Most sums that are still in the first-level cache when all of them are there.
 const NEAR: usize = 4 << 10;
 /// Most rows of the right operand that are copied or read by strips at a time.
@@ -90,7 +90,11 @@ pub(super) unsafe fn multiply<'l>(
                 by_row(floats, block, sums, copies);
                 None
             }
-            ..=SOME if !copied && column == 1 && fits_in_place(row, k * width) => {
+            rows if !copied
+                && column == 1
+                && (rows <= SOME && fits_in_place(row, k * width)
+                    || rows <= LOW && k <= SHALLOW) =>
+            {
                 let links = links();
                 let finish = links.as_ref().map(|links| (links, 0));
                 in_place(kernel, floats, block, sums, copies, finish);

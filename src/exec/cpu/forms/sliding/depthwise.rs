@@ -1,90 +1,34 @@
-//! Convolutions of one channel by small filters, without a layout: windows are read where their image lies, and elements
-//! of the border by masks.
+//! Convolutions of one channel by small filters, and greatest elements of small windows, without a layout: windows are
+//! read where their image lies, and elements of the border by masks.
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use super::plane_shape::PlaneShape;
 use crate::exec::cpu::forms::vectors::{self, Lanes};
-use crate::plan::Sliding;
 
-/// The sizes of windows that there are loops for, and the steps.
-const SIZES: [usize; 2] = [3, 5];
-const STEPS: [usize; 2] = [1, 2];
-/// An image of one channel, with windows that slide over it and over its border of zeros.
+/// An image of one channel, with windows that slide over it and over its border.
 pub(super) struct ImagePlane<'p> {
     pub shape: PlaneShape,
     pub image: &'p [f32],
-    /// The weights of a window, row by row.
-    pub weights: &'p [f32],
+    pub result: WindowResult<'p>,
 }
 
-/// The sizes of all images of a step.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlaneShape {
-    /// Elements of a window along either axis, and the elements from one window to the next.
-    size: usize,
-    step: usize,
-    height: usize,
-    width: usize,
-    /// Zeros before the first row, and before the first element of a row.
-    above: usize,
-    before: usize,
-    /// Rows of windows, and windows of a row.
-    rows: usize,
-    columns: usize,
-}
-
-impl PlaneShape {
-    /// The shape of the images of `sliding`, whose border is zeros, if there is a loop for their windows.
-    pub fn of(sliding: &Sliding) -> Option<Self> {
-        let [down, along] = &sliding.axes[..] else { return None };
-        let window = down.window;
-        let fits = window == along.window
-            && window.dilation == 1
-            && SIZES.contains(&window.size)
-            && STEPS.contains(&window.step);
-        fits.then(|| Self {
-            size: window.size,
-            step: window.step,
-            height: down.inside.len(),
-            width: along.inside.len(),
-            above: down.inside.start,
-            before: along.inside.start,
-            rows: down.count,
-            columns: along.count,
-        })
-    }
-
-    /// Rows of windows.
-    pub fn rows(self) -> usize {
-        self.rows
-    }
-
-    pub fn width(self) -> usize {
-        self.width
-    }
-
-    /// Elements of an image.
-    pub fn elements(self) -> usize {
-        self.height * self.width
-    }
-
-    /// The rows of the image that some `rows` of windows cover, and the shape of the image of those rows alone.
-    pub fn band(self, rows: &Range<usize>) -> (Range<usize>, Self) {
-        let (first, last) = (rows.start * self.step, rows.end.max(1) * self.step - self.step);
-        let end = (last + self.size).saturating_sub(self.above).min(self.height);
-        let start = first.saturating_sub(self.above).min(end);
-        let above = self.above.saturating_sub(first);
-        (start..end, Self { height: end - start, above, ..self })
-    }
+/// The result of a window.
+#[derive(Clone, Copy)]
+pub(super) enum WindowResult<'p> {
+    /// The sum of its elements times weights, which lie row by row. The border is zeros.
+    Sum(&'p [f32]),
+    /// The greatest of its elements. The border is −∞.
+    Greatest,
 }
 
 /// The loop for the instructions of one kind of processor.
 type RowsOfWindows = unsafe fn(&ImagePlane<'_>, Range<usize>, *mut f32);
 
-/// Sets `out` to the sums of all windows of some `rows`.
+/// Sets `out` to the results of all windows of some `rows`.
 pub(super) fn run(plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
     static NATIVE: LazyLock<RowsOfWindows> = LazyLock::new(|| all()[0]);
     run_by(*NATIVE, plane, rows, out);
@@ -93,9 +37,11 @@ pub(super) fn run(plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
 fn run_by(by: RowsOfWindows, plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
     let PlaneShape { size, height, width, columns, .. } = plane.shape;
     assert!(plane.image.len() == height * width && out.len() == rows.len() * columns);
-    assert!(plane.weights.len() >= size * size);
+    if let WindowResult::Sum(weights) = plane.result {
+        assert!(weights.len() >= size * size);
+    }
     // SAFETY: the processor has the instructions of `by`. Only elements inside of the image are read, and `out` has the
-    // sums of all rows.
+    // results of all rows.
     unsafe { by(plane, rows, out.as_mut_ptr()) }
 }
 
@@ -134,19 +80,40 @@ unsafe fn rows_plain(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) 
     unsafe { any_rows::<vectors::Plain>(plane, rows, out) }
 }
 
-/// Writes the sums of `rows` to `out`.
+/// Writes the results of `rows` to `out`.
 ///
 /// # Safety
-/// The processor has the instructions of `L`. The image has all of its elements, and `out` room for all sums.
+/// The processor has the instructions of `L`. The image has all of its elements, and `out` room for all results.
 #[inline(always)]
 unsafe fn any_rows<L: Lanes>(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
     // SAFETY: as the caller promises.
     unsafe {
+        match plane.result {
+            WindowResult::Sum(_) => rows_of_any::<L, false>(plane, rows, out),
+            WindowResult::Greatest => rows_of_any::<L, true>(plane, rows, out),
+        }
+    }
+}
+
+/// As [`any_rows`], for the greatest elements or for sums.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn rows_of_any<L: Lanes, const GREATEST: bool>(
+    plane: &ImagePlane<'_>,
+    rows: Range<usize>,
+    out: *mut f32,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
         match (plane.shape.size, plane.shape.step) {
-            (3, 1) => rows_of::<L, 3, 1, 4>(plane, rows, out),
-            (3, _) => rows_of::<L, 3, 2, 2>(plane, rows, out),
-            (_, 1) => rows_of::<L, 5, 1, 4>(plane, rows, out),
-            _ => rows_of::<L, 5, 2, 2>(plane, rows, out),
+            (2, 1) => rows_of::<L, 2, 1, 4, GREATEST>(plane, rows, out),
+            (2, _) => rows_of::<L, 2, 2, 2, GREATEST>(plane, rows, out),
+            (3, 1) => rows_of::<L, 3, 1, 4, GREATEST>(plane, rows, out),
+            (3, _) => rows_of::<L, 3, 2, 2, GREATEST>(plane, rows, out),
+            (_, 1) => rows_of::<L, 5, 1, 4, GREATEST>(plane, rows, out),
+            _ => rows_of::<L, 5, 2, 2, GREATEST>(plane, rows, out),
         }
     }
 }
@@ -159,7 +126,13 @@ const BAND: usize = 16;
 /// # Safety
 /// As there.
 #[inline(always)]
-unsafe fn rows_of<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: usize>(
+unsafe fn rows_of<
+    L: Lanes,
+    const SIZE: usize,
+    const STEP: usize,
+    const HIGH: usize,
+    const GREATEST: bool,
+>(
     plane: &ImagePlane<'_>,
     rows: Range<usize>,
     out: *mut f32,
@@ -181,9 +154,9 @@ unsafe fn rows_of<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: us
                 // SAFETY: as the caller promises.
                 unsafe {
                     if high == HIGH {
-                        tile::<L, SIZE, STEP, HIGH>(plane, &span, row, to);
+                        tile::<L, SIZE, STEP, HIGH, GREATEST>(plane, &span, row, to);
                     } else {
-                        tile::<L, SIZE, STEP, 1>(plane, &span, row, to);
+                        tile::<L, SIZE, STEP, 1, GREATEST>(plane, &span, row, to);
                     }
                 }
                 done = at + high;
@@ -194,6 +167,7 @@ unsafe fn rows_of<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: us
 
 /// A vector of windows side by side.
 struct ColumnSpan<L: Lanes, const SIZE: usize> {
+    /// Zeros where windows have none.
     weights: [[L; SIZE]; SIZE],
     /// The first element that the first window covers, counted from the first zero of a row.
     start: usize,
@@ -212,7 +186,6 @@ impl<L: Lanes, const SIZE: usize> ColumnSpan<L, SIZE> {
     #[inline(always)]
     unsafe fn new(plane: &ImagePlane<'_>, step: usize, column: usize) -> Self {
         let PlaneShape { width, before, columns, .. } = plane.shape;
-        let elements = &plane.weights[..SIZE * SIZE];
         let start = step * column;
         let range = |start: usize| {
             let lane = |at: usize| (at + before).saturating_sub(start).min(L::LEN);
@@ -223,8 +196,10 @@ impl<L: Lanes, const SIZE: usize> ColumnSpan<L, SIZE> {
             let mut weights = [[L::splat(0.0); SIZE]; SIZE];
             let mut masks = [[L::mask(0..0); 2]; SIZE];
             for i in 0..SIZE {
-                for j in 0..SIZE {
-                    weights[i][j] = L::splat(elements[i * SIZE + j]);
+                if let WindowResult::Sum(elements) = plane.result {
+                    for j in 0..SIZE {
+                        weights[i][j] = L::splat(elements[i * SIZE + j]);
+                    }
                 }
                 masks[i] = [L::mask(range(start + i)), L::mask(range(start + i + L::LEN))];
             }
@@ -233,12 +208,18 @@ impl<L: Lanes, const SIZE: usize> ColumnSpan<L, SIZE> {
     }
 }
 
-/// Writes the sums of `HIGH` rows of a span from `row` on to `out`.
+/// Writes the results of `HIGH` rows of a span from `row` on to `out`.
 ///
 /// # Safety
 /// As for [`any_rows`].
 #[inline(always)]
-unsafe fn tile<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: usize>(
+unsafe fn tile<
+    L: Lanes,
+    const SIZE: usize,
+    const STEP: usize,
+    const HIGH: usize,
+    const GREATEST: bool,
+>(
     &ImagePlane { shape, image, .. }: &ImagePlane<'_>,
     &ColumnSpan { ref weights, start, ref masks, count }: &ColumnSpan<L, SIZE>,
     row: usize,
@@ -247,22 +228,27 @@ unsafe fn tile<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: usize
     let PlaneShape { height, width, above, before, columns, .. } = shape;
     // SAFETY: as the caller promises. Elements outside of the image are masked.
     unsafe {
-        let mut sums = [L::splat(0.0); HIGH];
+        let border = L::splat(if GREATEST { f32::NEG_INFINITY } else { 0.0 });
+        let load = |from: *const f32, mask: L::Mask| match GREATEST {
+            true => border.or_masked(from, mask),
+            false => L::load_masked(from, mask),
+        };
+        let mut results = [border; HIGH];
         for line in 0..(HIGH - 1) * STEP + SIZE {
             let y = (row * STEP + line).wrapping_sub(above);
-            let mut x = [L::splat(0.0); SIZE];
+            let mut x = [border; SIZE];
             if y < height {
                 let from = image.as_ptr().wrapping_add(y * width + start).wrapping_sub(before);
                 if STEP == 1 {
                     for j in 0..SIZE {
-                        x[j] = L::load_masked(from.wrapping_add(j), masks[j][0]);
+                        x[j] = load(from.wrapping_add(j), masks[j][0]);
                     }
                 } else {
                     // Vectors of windows that move by 2 begin at every second element.
                     for j in (0..SIZE).step_by(2) {
                         let from = from.wrapping_add(j);
-                        let low = L::load_masked(from, masks[j][0]);
-                        let high = L::load_masked(from.wrapping_add(L::LEN), masks[j][1]);
+                        let low = load(from, masks[j][0]);
+                        let high = load(from.wrapping_add(L::LEN), masks[j][1]);
                         let [even, odd] = low.unzip(high);
                         x[j] = even;
                         if j + 1 < SIZE {
@@ -271,43 +257,69 @@ unsafe fn tile<L: Lanes, const SIZE: usize, const STEP: usize, const HIGH: usize
                     }
                 }
             }
+            if GREATEST {
+                for j in 1..SIZE {
+                    x[0] = greatest(x[0], x[j]);
+                }
+            }
             for r in 0..HIGH {
-                if line >= r * STEP && line - r * STEP < SIZE {
-                    for j in 0..SIZE {
-                        sums[r] = sums[r].add_product(x[j], weights[line - r * STEP][j]);
-                    }
+                if line < r * STEP || line - r * STEP >= SIZE {
+                    continue;
+                }
+                if GREATEST {
+                    results[r] = greatest(results[r], x[0]);
+                    continue;
+                }
+                for j in 0..SIZE {
+                    results[r] = results[r].add_product(x[j], weights[line - r * STEP][j]);
                 }
             }
         }
         for r in 0..HIGH {
-            sums[r].store_first(out.add(r * columns), count);
+            results[r].store_first(out.add(r * columns), count);
         }
     }
+}
+
+/// The greater elements; NaN where either is NaN.
+///
+/// # Safety
+/// The processor has the instructions of `L`.
+#[inline(always)]
+unsafe fn greatest<L: Lanes>(a: L, b: L) -> L {
+    // SAFETY: as the caller promises.
+    unsafe { a.greater(b).or_nan_of(b) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::cpu::forms::sliding::plane_shape::{SIZES, STEPS};
 
-    /// The sums of all windows, element by element in double precision.
+    /// The results of all windows, element by element in double precision.
     fn expected(plane: &ImagePlane<'_>, rows: &Range<usize>) -> Vec<f64> {
         let PlaneShape { size, step, height, width, above, before, columns, .. } = plane.shape;
-        let sum = |row: usize, column: usize| {
-            let mut sum = 0.0;
-            for (i, j) in (0..size).flat_map(|i| (0..size).map(move |j| (i, j))) {
-                let y = (row * step + i).wrapping_sub(above);
-                let x = (column * step + j).wrapping_sub(before);
-                let inside = y < height && x < width;
-                let element = if inside { plane.image[y * width + x] } else { 0.0 };
-                sum += f64::from(element) * f64::from(plane.weights[i * size + j]);
+        let result = |row: usize, column: usize| {
+            let elements = (0..size * size).map(|at| {
+                let y = (row * step + at / size).wrapping_sub(above);
+                let x = (column * step + at % size).wrapping_sub(before);
+                (y < height && x < width).then(|| f64::from(plane.image[y * width + x]))
+            });
+            match plane.result {
+                WindowResult::Sum(weights) => {
+                    let weighted = elements.zip(weights);
+                    weighted.map(|(x, &weight)| x.unwrap_or(0.0) * f64::from(weight)).sum()
+                }
+                WindowResult::Greatest => elements.flatten().fold(f64::NEG_INFINITY, |a, b| {
+                    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+                }),
             }
-            sum
         };
-        rows.clone().flat_map(|row| (0..columns).map(move |column| sum(row, column))).collect()
+        rows.clone().flat_map(|row| (0..columns).map(move |column| result(row, column))).collect()
     }
 
     #[test]
-    fn windows_of_any_image_and_border_are_summed() {
+    fn windows_of_any_image_and_border_are_combined() {
         let sizes: &[[usize; 2]] = match cfg!(miri) {
             true => &[[1, 1], [4, 6]],
             false => &[[1, 1], [1, 40], [3, 5], [7, 7], [14, 14], [9, 33], [20, 16], [6, 70]],
@@ -341,9 +353,15 @@ mod tests {
                         }
                         if pad == 1 {
                             weights[1] = f32::NAN;
+                            image[height * width / 3] = f32::NAN;
                         }
-                        let plane = ImagePlane { shape, image: &image, weights: &weights };
-                        for rows in [0..rows, rows / 2..rows, 0..1] {
+                        let results = [WindowResult::Sum(&weights), WindowResult::Greatest];
+                        let ranges = [0..rows, rows / 2..rows, 0..1];
+                        let pairs = results.into_iter().flat_map(|result| {
+                            ranges.clone().into_iter().map(move |rows| (result, rows))
+                        });
+                        for (result, rows) in pairs {
+                            let plane = ImagePlane { shape, image: &image, result };
                             let mut out = vec![7.0; rows.len() * columns];
                             run_by(by, &plane, rows.clone(), &mut out);
                             let (band, shape) = shape.band(&rows);

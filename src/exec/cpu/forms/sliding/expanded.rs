@@ -3,14 +3,15 @@
 
 use std::ops::Range;
 
-use super::depthwise::PlaneShape;
+use super::plane_shape::PlaneShape;
 use super::planes::Planes;
 use crate::base::dtype::{DType, Ty};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::Job;
 use crate::exec::cpu::forms::matmul::ProductApart;
-use crate::exec::cpu::operands::{SharedOutputs, for_each, parts};
+use crate::exec::cpu::operands::{SharedOutputs, for_each, parts, rows_of_blocks};
+use crate::exec::threads;
 use crate::expr::ExprNode;
 use crate::ops::Combine;
 use crate::plan::{Form, Home, OperandSource, Plan, ProductForm, ReduceForm, Sliding, Step};
@@ -88,7 +89,7 @@ fn forms<'p>(
 /// threads find in their caches anyway, or if blocks would be too low.
 fn block_size(product: &ProductForm, shape: PlaneShape) -> Option<BlockSize> {
     let &ProductForm { m, n, k, .. } = product;
-    let all = shape.rows();
+    let all = shape.rows;
     let wide = (n * m).div_ceil(BLOCK);
     if wide < 2 {
         return None;
@@ -115,12 +116,18 @@ pub(crate) fn run(
     let broken = || DeviceError::broken("windows do not follow their product");
     let (product, reduce, sliding) = forms(before.step, job.step).ok_or_else(broken)?;
     let planes = Planes::of(job, reduce, sliding).ok_or_else(broken)?;
-    let size = block_size(product, planes.shape).ok_or_else(broken)?;
+    let mut size = block_size(product, planes.shape).ok_or_else(broken)?;
     let apart = ProductApart::of(before, product)?;
     let pieces =
         |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
     let images = (0..planes.count).step_by(product.m);
     let all_rows = planes.windows / planes.row;
+    let cost = planes.cost() + (planes.count * planes.elements * product.k) as u64;
+    let is_shared = parts(cost) > 1;
+    if is_shared && size.planes == product.m {
+        let rows = [all_rows, size.rows];
+        size.rows = rows_of_blocks(rows, 1, images.len(), threads::count());
+    }
     let groups = images.flat_map(|first| {
         pieces(product.m, size.planes).map(move |own| first + own.start..first + own.end)
     });
@@ -128,11 +135,10 @@ pub(crate) fn run(
         groups.flat_map(|own| pieces(all_rows, size.rows).map(move |rows| (own.clone(), rows)));
     let mut blocks: Vec<(Range<usize>, Range<usize>)> = blocks.collect();
     let shared = SharedOutputs::new(outputs);
-    let cost = planes.cost() + (planes.count * planes.elements * product.k) as u64;
     let work = |(apart_worker, worker, image): &mut (_, _, Vec<f32>),
                 (own, rows): (Range<usize>, Range<usize>)| {
         let (band, shape) = planes.shape.band(&rows);
-        let width = shape.width();
+        let width = shape.width;
         let elements = band.len() * width;
         image.resize(own.len() * elements, 0.0);
         apart.results(apart_worker, own.clone(), band.start * width..band.end * width, image);
@@ -145,7 +151,7 @@ pub(crate) fn run(
         }
     };
     let new = || (apart.worker(), planes.worker(), Vec::new());
-    if parts(cost) > 1 {
+    if is_shared {
         for_each(blocks, new, work);
     } else {
         let mut state = new();

@@ -7,6 +7,7 @@ mod blocks;
 mod depthwise;
 pub(crate) mod expanded;
 mod layout;
+mod plane_shape;
 mod planes;
 mod stencil;
 

@@ -1,13 +1,13 @@
-//! Images whose small windows are read where they lie, plane by plane: depthwise convolutions over borders of zeros.
+//! Images whose small windows are read where they lie, plane by plane: depthwise convolutions and pooling.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::depthwise::{self, ImagePlane, PlaneShape};
-use super::stencil::Stencil;
-use crate::base::dtype::DType;
+use super::depthwise::{self, ImagePlane, WindowResult};
+use super::plane_shape::PlaneShape;
+use crate::base::dtype::{DType, Ty};
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::epilogue::Epilogue;
@@ -15,6 +15,7 @@ use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
 use crate::expr::ExprNode;
+use crate::ops::Combine;
 use crate::plan::{ReduceForm, Sliding, Space};
 
 /// All planes of a step.
@@ -29,13 +30,15 @@ pub(super) struct Planes<'a> {
     /// Elements of a window.
     taps: usize,
     weights: Vec<Option<BoundInput<'a>>>,
-    weight: &'a Tape,
+    /// The weights of sums, if they have any.
+    weight: Option<&'a Tape>,
+    is_greatest: bool,
     epilogue: Epilogue<'a>,
 }
 
 /// The machines of a thread.
 pub(super) struct PlaneWorker<'a> {
-    weight: Machine<'a>,
+    weight: Option<Machine<'a>>,
     after: Machine<'a>,
     /// The planes whose weights the machine computed last.
     known: Range<usize>,
@@ -79,11 +82,17 @@ impl<'a> Planes<'a> {
     /// The planes of `job`, if there is a loop for their windows.
     pub fn of(job: &Job<'a>, reduce: &ReduceForm, sliding: &Sliding) -> Option<Self> {
         let shape = PlaneShape::of(sliding)?;
-        let sums = Stencil::new(reduce.combine, job.step.expr.ty(reduce.prologue));
         let [output] = &job.step.outputs[..] else { return None };
         let has_words = !matches!(output.dtype, DType::F16 | DType::Bool);
-        let weight = sliding.weight.filter(|_| has_words && matches!(sums, Stencil::SumF32))?;
-        if border(job, sliding) != 0 {
+        if !has_words || job.step.expr.ty(reduce.prologue) != Ty::F32 {
+            return None;
+        }
+        let (is_greatest, outside) = match reduce.combine {
+            Combine::Sum => (false, 0.0),
+            Combine::Max if sliding.weight.is_none() => (true, f32::NEG_INFINITY),
+            _ => return None,
+        };
+        if sliding.border.is_some() && border(job, sliding) != outside.to_bits() {
             return None;
         }
         let weights = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.weight_view(view)));
@@ -96,7 +105,8 @@ impl<'a> Planes<'a> {
             windows,
             row: along.count,
             taps: sliding.taps(),
-            weight: job.tape(ExprHole::Right, &[weight], &weights),
+            weight: sliding.weight.map(|weight| job.tape(ExprHole::Right, &[weight], &weights)),
+            is_greatest,
             weights,
             epilogue: Epilogue::of(job),
         })
@@ -110,7 +120,7 @@ impl<'a> Planes<'a> {
 
     pub fn worker(&self) -> PlaneWorker<'_> {
         PlaneWorker {
-            weight: Machine::new(self.weight),
+            weight: self.weight.map(Machine::new),
             after: self.epilogue.machine(),
             known: 0..0,
         }
@@ -126,20 +136,28 @@ impl<'a> Planes<'a> {
         (shape, image): (PlaneShape, &[f32]),
         rows: Range<usize>,
     ) {
-        let is_known = known.contains(&plane);
+        /// The weights of windows that have none.
+        const ONES: [f32; 25] = [1.0; 25];
+        let is_known = known.contains(&plane) || weight.is_none();
         if !is_known {
             *known = plane..(plane + (TILE / self.taps).max(1)).min(self.count);
         }
         let (start, len) = (known.start * self.taps, known.len() * self.taps);
         let span = Span { inputs: &self.weights, start, len, acc: &[] };
-        if !is_known {
-            weight.run(&span);
-        }
-        let own = (plane - known.start) * self.taps;
-        let weights = &cast_slice(weight.root(0, &span))[own..][..self.taps];
+        let result = match weight {
+            _ if self.is_greatest => WindowResult::Greatest,
+            None => WindowResult::Sum(&ONES),
+            Some(weight) => {
+                if !is_known {
+                    weight.run(&span);
+                }
+                let own = (plane - known.start) * self.taps;
+                WindowResult::Sum(&cast_slice(weight.root(0, &span))[own..][..self.taps])
+            }
+        };
         let len = rows.len() * self.row;
         let out = cast_slice_mut(chunk.words(0, at, len));
-        depthwise::run(&ImagePlane { shape, image, weights }, rows, out);
+        depthwise::run(&ImagePlane { shape, image, result }, rows, out);
         self.epilogue.finish_in_place(after, chunk, at, len);
     }
 }

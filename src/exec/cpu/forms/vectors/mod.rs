@@ -92,6 +92,8 @@ pub(crate) trait Lanes: Copy {
     unsafe fn mask(lanes: Range<usize>) -> Self::Mask;
     /// Reads the elements of `mask`. The others are 0, and need not exist.
     unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self;
+    /// As [`load_masked`](Self::load_masked), with the elements of `self` in place of the others.
+    unsafe fn or_masked(self, from: *const f32, mask: Self::Mask) -> Self;
     /// The elements at even places of this vector and then of `other`, and those at odd places.
     unsafe fn unzip(self, other: Self) -> [Self; 2];
 

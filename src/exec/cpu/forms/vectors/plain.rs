@@ -112,6 +112,14 @@ impl Lanes for Plain {
     }
 
     #[inline(always)]
+    unsafe fn or_masked(self, from: *const f32, mask: Self::Mask) -> Self {
+        // SAFETY: as in `load_masked`.
+        let lane =
+            |i: usize| if mask[i] { unsafe { from.wrapping_add(i).read() } } else { self.0[i] };
+        Self(std::array::from_fn(lane))
+    }
+
+    #[inline(always)]
     unsafe fn unzip(self, other: Self) -> [Self; 2] {
         let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
         [Self([a, c, e, g]), Self([b, d, f, h])]

@@ -140,6 +140,12 @@ impl Lanes for v128 {
     }
 
     #[inline(always)]
+    unsafe fn or_masked(self, from: *const f32, mask: Self::Mask) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { wasm::v128_bitselect(Self::load_masked(from, mask), self, mask) }
+    }
+
+    #[inline(always)]
     unsafe fn unzip(self, other: Self) -> [Self; 2] {
         [
             wasm::i32x4_shuffle::<0, 2, 4, 6>(self, other),

@@ -144,6 +144,15 @@ impl Lanes for x86::__m256 {
     }
 
     #[inline(always)]
+    unsafe fn or_masked(self, from: *const f32, mask: Self::Mask) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let elements = x86::_mm256_maskload_ps(from, mask);
+            x86::_mm256_blendv_ps(self, elements, x86::_mm256_castsi256_ps(mask))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn unzip(self, other: Self) -> [Self; 2] {
         // SAFETY: the processor has the instructions, as the caller promises.
         unsafe {
@@ -312,6 +321,12 @@ impl Lanes for x86::__m512 {
     unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self {
         // SAFETY: as the caller promises.
         unsafe { x86::_mm512_maskz_loadu_ps(mask, from) }
+    }
+
+    #[inline(always)]
+    unsafe fn or_masked(self, from: *const f32, mask: Self::Mask) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { x86::_mm512_mask_loadu_ps(self, mask, from) }
     }
 
     #[inline(always)]

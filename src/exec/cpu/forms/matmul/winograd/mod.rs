@@ -16,7 +16,7 @@ use super::floats::Floats;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::operand::Matrices;
 use super::outputs::ProductOutputs;
-use crate::exec::cpu::operands::Images;
+use crate::exec::cpu::operands::{Images, rows_of_blocks};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
@@ -66,6 +66,9 @@ fn block_size(
     // Blocks of about equal heights.
     let mut rows = down.div_ceil(down.div_ceil(most));
     let blocks = |rows: usize| count * down.div_ceil(rows);
+    if blocks(rows) > threads {
+        rows = rows_of_blocks([down, most], 1, count, threads);
+    }
     while blocks(rows) < threads && rows > 1 && rows * along >= 2 * FEWEST {
         rows = rows.div_ceil(2);
     }
