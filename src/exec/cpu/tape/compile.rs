@@ -1,5 +1,7 @@
 //! The compiler from expressions to tapes.
 
+use std::collections::BTreeSet;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::pair::Second;
@@ -27,7 +29,13 @@ impl Tape {
         let roots_at: SmallVec<[Arg; 2]> = roots.iter().map(|r| compiler.args[r.index()]).collect();
         let once = |root: &Arg| roots_at.iter().filter(|&other| other == root).count() == 1;
         let is_own = |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
+        let used =
+            compiler.instructions.iter().flat_map(|it| it.op.args().into_iter().chain([it.out]));
+        let registers: BTreeSet<u16> = used
+            .filter_map(|arg| if let Arg::Register(register) = arg { Some(register) } else { None })
+            .collect();
         Self {
+            long_registers: registers.len(),
             own: roots_at.iter().enumerate().map(is_own).collect(),
             roots: roots_at,
             instructions: compiler.instructions,

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::mem;
+use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
@@ -70,6 +71,10 @@ pub(crate) struct Machine<'t> {
     registers: RegisterBank,
     /// Blocks of a register.
     blocks: usize,
+    /// The runs whose values are known.
+    runs: Range<usize>,
+    /// The number of runs of a walk; 0 if it is unknown.
+    all_runs: usize,
     /// The run whose values the lanes hold, and the number of these lanes.
     run: (usize, usize),
     /// The first column and the number of the lanes that hold the values of columns.
@@ -102,19 +107,20 @@ impl<'t> Machine<'t> {
             let first = usize::from(register) * blocks;
             registers.0[first..first + blocks].iter_mut().for_each(|block| block.0.fill(bits));
         }
-        Self { tape, registers, blocks, run: (0, 0), columns: (0, 0) }
+        Self { tape, registers, blocks, runs: 0..0, all_runs: 0, run: (0, 0), columns: (0, 0) }
     }
 
-    /// Returns a machine for a walk over `len` elements. Its registers are as long as the first-level cache allows: an
-    /// instruction takes some 20 ns beside its work.
-    pub fn for_walk(tape: &'t Tape, len: usize) -> Self {
+    /// Returns a machine for a walk over `len` elements of a space. Its registers are as long as the first-level cache allows:
+    /// an instruction takes some 20 ns beside its work. For the same reason, the values of many runs are computed at once.
+    pub fn for_walk(tape: &'t Tape, len: usize, space: usize) -> Self {
         /// Most blocks of all registers of a tile, 16 KiB.
         const ALL: usize = 8;
-        let long = usize::from(tape.registers) - tape.by_run.instructions.len();
+        let long = tape.long_registers;
         let all = usize::from(tape.registers) + tape.roots.len();
         let kept = RegisterBank::SIZE / all.max(1);
         let blocks = (ALL / long.max(1)).min(kept).min(LONGEST / TILE).min(len.div_ceil(TILE));
-        Self::with_blocks(tape, blocks.max(1))
+        let all_runs = space.div_ceil(tape.by_run.len.max(1));
+        Self { all_runs, ..Self::with_blocks(tape, blocks.max(1)) }
     }
 
     /// Runs the tape; `span.len` is at most [`longest_span`](Self::longest_span).
@@ -125,6 +131,8 @@ impl<'t> Machine<'t> {
     /// Computes the values of the runs that `span` touches, and spreads them over its lanes. The inputs of all spans of a
     /// machine are the same, so that values stay while the run does.
     fn enter_runs(&mut self, span: &Span<'_>) {
+        /// Runs whose values are computed at once in a walk.
+        const AHEAD: usize = 64;
         let ByRun { len, instructions, spread } = &self.tape.by_run;
         if instructions.is_empty() || span.len == 0 {
             return;
@@ -134,27 +142,39 @@ impl<'t> Machine<'t> {
             return;
         }
         self.run = (first, if first == last { span.len } else { 0 });
-        let runs = Span { start: first, len: last - first + 1, acc: &[], ..*span };
+        let needed = first..last + 1;
+        if !(self.runs.contains(&first) && self.runs.contains(&last)) {
+            let ahead = AHEAD.min(self.all_runs.saturating_sub(first));
+            self.runs = first..first + needed.len().max(ahead);
+            self.compute_runs(span);
+        }
+        let (registers, blocks) = (&mut self.registers.0, self.blocks);
+        let before = span.start - first * len;
+        for &(from, to) in spread {
+            let (registers, out) = Registers::around(registers, blocks, to);
+            let values = &registers.lanes(from)[first - self.runs.start..][..needed.len()];
+            lanes::spread(values, *len, before, span.len, out);
+        }
+    }
+
+    /// Computes the values of the known runs.
+    fn compute_runs(&mut self, span: &Span<'_>) {
+        let ByRun { len, instructions, .. } = &self.tape.by_run;
+        let runs = Span { start: self.runs.start, len: self.runs.len(), acc: &[], ..*span };
         let (registers, blocks) = (&mut self.registers.0, self.blocks);
         for &Instruction { op, out } in instructions {
             let Arg::Register(register) = out else { continue };
             let (registers, out) = Registers::around(registers, blocks, register);
             let out = &mut out[..runs.len];
-            let reader = Reader { tape: self.tape, span: &runs, registers, places: &[] };
+            let reader = Reader { tape: self.tape, span: &runs, registers, run: 0, places: &[] };
             match op {
                 TapeOp::Load(operand) => {
                     if let Some(input) = &span.inputs[usize::from(operand)] {
-                        input.fetch_runs(first, *len, out);
+                        input.fetch_runs(runs.start, *len, out);
                     }
                 }
                 op => reader.step(op, out),
             }
-        }
-        let before = span.start - first * len;
-        for &(from, to) in spread {
-            let (registers, out) = Registers::around(registers, blocks, to);
-            let values = &registers.lanes(from)[..runs.len];
-            lanes::spread(values, *len, before, span.len, out);
         }
     }
 
@@ -169,7 +189,7 @@ impl<'t> Machine<'t> {
         for &Instruction { op, out } in instructions {
             let Arg::Register(register) = out else { continue };
             let (registers, out) = Registers::around(&mut self.registers.0, self.blocks, register);
-            let reader = Reader { tape: self.tape, span, registers, places: &[] };
+            let reader = Reader { tape: self.tape, span, registers, run: 0, places: &[] };
             reader.step(op, &mut out[..len]);
         }
     }
@@ -179,6 +199,7 @@ impl<'t> Machine<'t> {
     pub fn run_to(&mut self, span: &Span<'_>, places: &mut [Option<&mut [u32]>]) {
         self.enter_runs(span);
         self.enter_columns(span);
+        let run = (span.start / self.tape.by_run.len.max(1)).saturating_sub(self.runs.start);
         let Self { tape, registers: RegisterBank(ref mut registers), blocks, .. } = *self;
         for &Instruction { op, out } in &tape.instructions {
             let register = match out {
@@ -186,7 +207,7 @@ impl<'t> Machine<'t> {
                 Arg::Root(root) => {
                     if let Some(out) = places.get_mut(usize::from(root)).and_then(Option::take) {
                         let registers = Registers::all(registers, blocks);
-                        let reader = Reader { tape, span, registers, places };
+                        let reader = Reader { tape, span, registers, run, places };
                         reader.step(op, out);
                         places[usize::from(root)] = Some(out);
                         continue;
@@ -196,7 +217,7 @@ impl<'t> Machine<'t> {
                 Arg::Memory(_) | Arg::Acc => continue,
             };
             let (registers, out) = Registers::around(registers, blocks, register);
-            let reader = Reader { tape, span, registers, places };
+            let reader = Reader { tape, span, registers, run, places };
             reader.step(op, &mut out[..span.len]);
         }
     }
@@ -231,7 +252,7 @@ impl<'t> Machine<'t> {
     pub fn root<'a>(&'a self, index: usize, span: &'a Span<'_>) -> &'a [u32] {
         let registers = Registers::all(&self.registers.0, self.blocks);
         let Self { tape, .. } = *self;
-        Reader { tape, span, registers, places: &[] }.lanes(tape.roots[index])
+        Reader { tape, span, registers, run: 0, places: &[] }.lanes(tape.roots[index])
     }
 }
 
@@ -275,6 +296,8 @@ struct Reader<'s, 'a> {
     tape: &'a Tape,
     span: &'s Span<'a>,
     registers: Registers<'a>,
+    /// The place of the span's first run among the known runs.
+    run: usize,
     places: &'s [Option<&'a mut [u32]>],
 }
 
@@ -304,7 +327,7 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
                     let (&Span { start, len, .. }, run) = (self.span, self.tape.by_run.len);
                     let mut done = 0;
-                    for &first in self.registers.lanes(first) {
+                    for &first in &self.registers.lanes(first)[self.run..] {
                         let skipped = (start + done) % run;
                         let count = (run - skipped).min(len - done);
                         let first = i64::from(first as i32) + skipped as i64 * stride;

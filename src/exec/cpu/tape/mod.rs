@@ -54,6 +54,21 @@ pub(super) enum TapeOp {
     Check(u16, [Arg; 3]),
 }
 
+impl TapeOp {
+    /// The sources that have a lane for each element.
+    fn args(self) -> SmallVec<[Arg; 3]> {
+        match self {
+            Self::Load(_) | Self::FetchRuns(..) => SmallVec::new(),
+            Self::Unary(.., x) | Self::Sigmoid(x) | Self::Cast(.., x) | Self::Fetch(_, x) => {
+                SmallVec::from_slice(&[x])
+            }
+            Self::Binary(.., x, y) => SmallVec::from_slice(&[x, y]),
+            Self::Select(c, x, y) => SmallVec::from_slice(&[c, x, y]),
+            Self::Pair(.., args) | Self::Check(_, args) => SmallVec::from_slice(&args),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Instruction {
     pub op: TapeOp,
@@ -67,6 +82,8 @@ pub(super) struct Tape {
     /// Registers that hold a constant, and the bits of the constant.
     pub constants: Vec<(u16, u32)>,
     pub registers: u16,
+    /// The number of registers that the instructions of each tile read or write.
+    pub long_registers: usize,
     pub roots: SmallVec<[Arg; 2]>,
     /// True for each root that may be given a place. Such a root is computed, and is no other root as well.
     pub own: SmallVec<[bool; 2]>,

@@ -26,7 +26,7 @@ pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
         parts_with_helpers_at_hand(len as u64 * (tape.flops() + brought + outputs.len() as u64));
     for_each(
         split(outputs, len, parts, tape.unit()),
-        || Machine::for_walk(tape, len.div_ceil(parts)),
+        || Machine::for_walk(tape, len.div_ceil(parts), len),
         |machine, mut chunk| chunk.write(machine, &inputs, &[]),
     );
 }
