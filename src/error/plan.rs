@@ -72,7 +72,7 @@ pub enum PlanError {
     },
     /// A kernel of the user's own, in WGSL, without a function for the CPU, where that would have to run it.
     #[error(
-        "{place}: wgsl: this kernel needs a GPU, and none is used; say by `Wgsl::on_cpu` what it computes on the CPU"
+        "{place}: wgsl: this kernel needs a GPU, and none is used; open one, or record the kernel with `Wgsl::on_cpu`"
     )]
     GpuOnly {
         /// The place where it was recorded.

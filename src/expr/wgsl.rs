@@ -9,7 +9,11 @@ use super::{Binary, Const, Expr, ExprNode, Failure, Ref, Unary};
 use crate::base::dtype::Ty;
 
 /// The functions behind the primitives that WGSL lacks or does not define as we need them.
-const MATH: &str = include_str!("../../shaders/math.wgsl");
+pub(crate) const MATH: &str = concat!(
+    include_str!("../../shaders/math/special.wgsl"),
+    include_str!("../../shaders/math/functions.wgsl"),
+    include_str!("../../shaders/math/rounding.wgsl"),
+);
 
 /// The names of an expression's leaves in the surrounding text.
 pub(crate) struct LeafTexts<'a> {

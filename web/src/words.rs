@@ -23,7 +23,7 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ("`slice` or `pad` it first", "ask for as many elements"),
     ("; give it by `LoadOptions::weights`", "; load a file that has it"),
     ("load it with `LoadOptions::wgsl`", "load it with the option `{ wgsl: true }`"),
-    ("say by `Wgsl::on_cpu` what it computes on the CPU", "open the device by `Device::gpu()`"),
+    ("open one, or record the kernel with `Wgsl::on_cpu`", "open the device by `Device::gpu()`"),
     ("`Device::gpu()` and `ONETRIP_BACKEND=gpu` take any", "`Device::gpu()` takes any"),
     (
         ", go on with `Device::cpu()`, or have `DeviceBuilder::recovery` do so",

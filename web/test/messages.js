@@ -1,13 +1,7 @@
 // Messages in the names of JavaScript, places in bundles, casts, and figures that a coarse clock measures.
 
 import { Device, Program, operations } from '/package/index.js';
-
-/** The program y = x over rows of three. */
-async function identity(device) {
-  using batch = device.batch();
-  batch.input('x', [4, 3]).scale(1).named('y');
-  return batch.compile();
-}
+import { identity } from './programs.js';
 
 /** The message of each mistake names what JavaScript has. */
 export async function checkWords(checks, device) {

@@ -3,6 +3,7 @@
 
 import { Device, Program } from '/package/index.js';
 import load from '/package/onetrip_web.js';
+import { identity } from './programs.js';
 
 const two = new Float32Array([1, 2]);
 
@@ -10,13 +11,6 @@ const two = new Float32Array([1, 2]);
 function transferred(array) {
   structuredClone(array.buffer, { transfer: [array.buffer] });
   return array;
-}
-
-/** The program y = x over rows of three. */
-async function identity(device) {
-  using batch = device.batch();
-  batch.input('x', [4, 3]).scale(1).named('y');
-  return batch.compile();
 }
 
 export async function checkArguments(checks, device) {

@@ -9,7 +9,6 @@ mod thread_flag;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -25,7 +24,7 @@ pub(crate) use self::thread_flag::waits_here;
 #[cfg(feature = "gpu")]
 pub(crate) use self::thread_flag::while_set;
 
-use self::team::Team;
+use self::team::OwnTeam;
 use crate::base::process::is_forked_child;
 use crate::base::sync::Mutex;
 use crate::base::trace::from_here;
@@ -60,7 +59,7 @@ pub(crate) fn for_each<T: Send, S>(
         at.and_then(|at| items[at].lock().take())
     };
     in_team(|team| {
-        Team::together(team, helpers, &|| {
+        team.together(helpers, &|| {
             let is_owner = thread::current().id() == owner;
             let take = || if is_owner { take_first() } else { take_last() };
             let mut item = take();
@@ -75,14 +74,14 @@ pub(crate) fn for_each<T: Send, S>(
 
 thread_local! {
     /// The idle team of the thread. It is empty while the team is open; nested work then makes a team of its own.
-    static TEAM: Cell<Option<Arc<Team>>> = const { Cell::new(None) };
+    static TEAM: Cell<Option<OwnTeam>> = const { Cell::new(None) };
 }
 
 /// Returns the result of `call` on this thread's team.
-fn in_team<R>(call: impl FnOnce(&mut Arc<Team>) -> R) -> R {
+fn in_team<R>(call: impl FnOnce(&mut OwnTeam) -> R) -> R {
     // A thread that ends has no idle team.
     let idle = TEAM.try_with(Cell::take).ok().flatten();
-    let mut team = idle.unwrap_or_else(Team::new);
+    let mut team = idle.unwrap_or_else(OwnTeam::new);
     let result = call(&mut team);
     let _ = TEAM.try_with(|idle| idle.set(Some(team)));
     result

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU32;
@@ -24,8 +25,14 @@ const AT_WORK: usize = PLACE - 1;
 /// threads.
 static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 
+/// The owner's side of a team. There is one for each team, and it stays on its thread.
+pub(crate) struct OwnTeam {
+    team: Arc<Team>,
+    of_this_thread: PhantomData<*const ()>,
+}
+
 /// A team, which opens for one piece of work after the other.
-pub(super) struct Team {
+struct Team {
     /// Number of helpers at work, number of places for more, and the bit [`CLOSED`].
     state: AtomicUsize,
     /// Number of helpers that work in the team or watch for it to open again.
@@ -127,30 +134,32 @@ fn invite(team: &Arc<Team>, helpers: usize) {
     }
 }
 
-impl Team {
+impl OwnTeam {
     /// A team whose owner is this thread.
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self {
+    pub fn new() -> Self {
+        let team = Team {
             state: AtomicUsize::new(CLOSED),
             at_hand: AtomicUsize::new(0),
             work: UnsafeCell::new(BorrowedWork::new(&|| ())),
             owner: thread::current(),
             panic: Mutex::new(None),
-        })
+        };
+        Self { team: Arc::new(team), of_this_thread: PhantomData }
     }
 
     /// Number of helpers that come at once when the team opens.
     pub fn at_hand(&self) -> usize {
-        self.at_hand.load(Ordering::Relaxed)
+        self.team.at_hand.load(Ordering::Relaxed)
     }
 
     /// Calls `work` on this thread, the owner's, and on up to `helpers` helpers that come before it returns here. Returns
     /// once all helpers that came have returned. `work` shares out its parts by itself, and never waits for helpers.
-    pub fn together<F: Fn() + Sync>(team: &mut Arc<Self>, helpers: usize, work: &F) {
-        // SAFETY: the team is closed and no helper is at work, since each call ends so. A second call at the same time would
-        // borrow the team too.
+    pub fn together<F: Fn() + Sync>(&mut self, helpers: usize, work: &F) {
+        let at_hand = self.at_hand();
+        let team = &self.team;
+        // SAFETY: the team is closed and no helper is at work, since each call ends so. There is no second call at the same
+        // time, since this one borrows the only `OwnTeam` of the team.
         unsafe { *team.work.get() = BorrowedWork::new(work) };
-        let at_hand = team.at_hand();
         team.state.store(PLACE * helpers.min(AT_WORK / 2), Ordering::Release);
         let closing = Closing(team);
         invite(team, helpers.saturating_sub(at_hand));
@@ -161,7 +170,9 @@ impl Team {
             resume_unwind(panic);
         }
     }
+}
 
+impl Team {
     fn has_place(&self) -> bool {
         (PLACE..CLOSED).contains(&self.state.load(Ordering::Relaxed))
     }
@@ -174,7 +185,7 @@ impl Team {
 
     /// Works as a helper that has entered, and leaves.
     fn help(&self) {
-        // SAFETY: the team was open when this helper came, so the owner is in `together`. The owner stays there, with
+        // SAFETY: the team was open when this helper came, so the owner is in `OwnTeam::together`. The owner stays there, with
         // the function that it lent, until the helper has left.
         let work = || unsafe { (*self.work.get()).run() };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -230,7 +241,7 @@ mod tests {
     fn by_two<R>(done: impl Fn(R) -> bool, run: impl Fn(&dyn Fn(&(dyn Fn(bool) + Sync))) -> R) {
         let together = |work: &(dyn Fn(bool) + Sync)| {
             let (here, begun) = (thread::current().id(), AtomicUsize::new(0));
-            Team::together(&mut Team::new(), 1, &|| {
+            OwnTeam::new().together(1, &|| {
                 begun.fetch_add(1, Ordering::Relaxed);
                 if comes_true(|| begun.load(Ordering::Relaxed) == 2) {
                     work(thread::current().id() == here);
@@ -261,17 +272,18 @@ mod tests {
     #[test]
     fn a_late_helper_does_nothing() {
         let calls = AtomicUsize::new(0);
-        let mut team = Team::new();
-        let mut late = Invitation { team: Arc::clone(&team), helpers: 1, is_surplus: false };
+        let mut own = OwnTeam::new();
+        let team = Arc::clone(&own.team);
+        let mut late = Invitation { team, helpers: 1, is_surplus: false };
         UNANSWERED.fetch_add(1, Ordering::Relaxed);
-        Team::together(&mut team, 0, &|| _ = calls.fetch_add(1, Ordering::Relaxed));
+        own.together(0, &|| _ = calls.fetch_add(1, Ordering::Relaxed));
         late.give();
         assert!(!late.is_surplus);
         late.give();
-        assert_eq!((calls.into_inner(), team.at_hand()), (1, 1));
+        assert_eq!((calls.into_inner(), own.at_hand()), (1, 1));
         assert!(!late.is_wanted_soon(&|| unreachable!("a helper without a place does not wait")));
         drop(late);
-        assert_eq!(team.at_hand(), 0);
+        assert_eq!(own.at_hand(), 0);
     }
 
     #[test]
@@ -295,10 +307,10 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let mut team = Team::new();
+                    let mut team = OwnTeam::new();
                     for round in 0..rounds {
                         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-                        Team::together(&mut team, 3, &|| {
+                        team.together(3, &|| {
                             while next.fetch_add(1, Ordering::Relaxed) < round {
                                 done.fetch_add(1, Ordering::Relaxed);
                             }

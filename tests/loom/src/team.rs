@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use crate::Checks;
-use crate::exec::threads::Owner;
+use crate::exec::threads::OwnTeam;
 use crate::base::sync::{AtomicUsize, Ordering};
 
 pub const CHECKS: Checks = &[
@@ -41,16 +41,16 @@ impl Lent {
 }
 
 fn each_piece_is_done_once(helpers: usize, pieces: usize) {
-    lend(&mut Owner::new(), helpers, pieces);
+    lend(&mut OwnTeam::new(), helpers, pieces);
 }
 
 /// The memory of the first work is gone by the second.
 fn a_team_opens_again() {
-    let mut owner = Owner::new();
+    let mut owner = OwnTeam::new();
     (0..2).for_each(|_| lend(&mut owner, 1, 2));
 }
 
-fn lend(owner: &mut Owner, helpers: usize, pieces: usize) {
+fn lend(owner: &mut OwnTeam, helpers: usize, pieces: usize) {
     let lent = Lent::new(pieces);
     owner.together(helpers, &|| lent.work());
     for piece in lent.pieces {
@@ -68,6 +68,6 @@ fn a_helper_s_panic_reaches_the_owner() {
             std::panic::resume_unwind(Box::new("as it should"));
         }
     };
-    let done = catch_unwind(AssertUnwindSafe(|| Owner::new().together(1, &work)));
+    let done = catch_unwind(AssertUnwindSafe(|| OwnTeam::new().together(1, &work)));
     assert_eq!(done.is_err(), came.load(Ordering::Relaxed) == 1);
 }

@@ -5,23 +5,10 @@ mod team;
 
 use std::mem::MaybeUninit;
 
-use crate::base::sync::Arc;
+pub(crate) use team::OwnTeam;
 
 /// Sizes are as they are: nothing is interpreted.
 pub const SMALLER: usize = 1;
-
-/// The owner of a team.
-pub struct Owner(Arc<team::Team>);
-
-impl Owner {
-    pub fn new() -> Self {
-        Self(team::Team::new())
-    }
-
-    pub fn together(&mut self, helpers: usize, work: &(impl Fn() + Sync)) {
-        team::Team::together(&mut self.0, helpers, work);
-    }
-}
 
 /// In place of the crate's `src/exec/threads/pool.rs`.
 mod pool {

@@ -1,6 +1,6 @@
 //! Scalar functions of one lane, free of branches and calls so that loops over them vectorise.
 //!
-//! The algorithms are those of `shaders/math.wgsl`, with fewer steps where a loop over vectors gains by it. Polynomials
+//! The algorithms are those of `shaders/math/`, with fewer steps where a loop over vectors gains by it. Polynomials
 //! are minimax fits, lowest coefficient first. `FMA` is true in functions that are compiled for an instruction set with
 //! fused multiply-add; elsewhere that would be a call.
 //!

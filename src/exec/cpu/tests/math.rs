@@ -204,7 +204,7 @@ fn rounding_to_f16_is_that_of_the_half_crate() {
 
 #[test]
 fn shader_primitives_are_valid() {
-    let text = include_str!("../../../../shaders/math.wgsl");
+    let text = crate::expr::wgsl::MATH;
     let module =
         naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{}", e.emit_to_string(text)));
     let mut validator = naga::valid::Validator::new(
