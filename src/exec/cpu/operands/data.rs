@@ -46,14 +46,14 @@ impl<'a> LaneData<'a> {
         }
     }
 
-    /// Sets `out[i]` to the element at `positions[i]`, or to the last element if the position lies beyond it.
-    pub fn fetch(self, positions: &[u32], out: &mut [u32]) {
+    /// Sets `out[i]` to the element at `first + positions[i]`, which wraps, or to the last element if that lies beyond it.
+    pub fn fetch(self, positions: &[u32], first: u32, out: &mut [u32]) {
         let Some(last) = self.len().checked_sub(1) else { return out.fill(0) };
         match self {
-            Self::Words(data) => fetch_words(data, positions, out),
+            Self::Words(data) => fetch_words(data, positions, first, out),
             _ => {
                 for (out, &at) in out.iter_mut().zip(positions) {
-                    *out = self.lane((at as usize).min(last) as i64);
+                    *out = self.lane((first.wrapping_add(at) as usize).min(last) as i64);
                 }
             }
         }
@@ -107,12 +107,12 @@ impl<'a> LaneData<'a> {
     }
 }
 
-/// Sets `out[i]` to the element at `positions[i]`, or to the last one if the position lies beyond it.
+/// Sets `out[i]` to the element at `first + positions[i]`, or to the last one if that lies beyond it.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn fetch_words(data: &[u32], positions: &[u32], out: &mut [u32]) {
+fn fetch_words(data: &[u32], positions: &[u32], first: u32, out: &mut [u32]) {
     let Some(last) = data.len().checked_sub(1) else { return out.fill(0) };
     for (out, &at) in out.iter_mut().zip(positions) {
         // SAFETY: `last` is the position of an element. Without the check, the loop is compiled to vectors.
-        *out = unsafe { *data.get_unchecked((at as usize).min(last)) };
+        *out = unsafe { *data.get_unchecked((first.wrapping_add(at) as usize).min(last)) };
     }
 }

@@ -212,6 +212,8 @@ impl<'e> Compiler<'e> {
                 self.run_args[r.index()] = Some(self.run_instruction(op));
             }
             Varies::ByColumn => {
+                // Functions of constants alone are computed by run.
+                self.reads(node).into_iter().for_each(|operand| self.spread(operand));
                 let op = self.op(node, |r| self.args[r.index()]);
                 let out = Arg::Register(self.register());
                 self.by_column.instructions.push(Instruction { op, out });
@@ -229,10 +231,11 @@ impl<'e> Compiler<'e> {
         let is_sigmoid = sigmoid_of(self.expr, node).is_some();
         self.flops += if is_sigmoid { SIGMOID_FLOPS } else { node.flops() };
         let pair = self.pair(node);
-        let op = match (self.fetch_of_runs(node), pair) {
-            (Some(fetch), _) => self.run_fetch(&fetch),
-            (None, Some((op, _))) => op,
-            (None, None) => {
+        let op = match (self.fetch_of_runs(node), self.shifted_fetch(node), pair) {
+            (Some(fetch), ..) => self.run_fetch(&fetch),
+            (None, Some(op), _) => op,
+            (None, None, Some((op, _))) => op,
+            (None, None, None) => {
                 self.reads(node).into_iter().for_each(|operand| self.spread(operand));
                 self.op(node, |r| self.args[r.index()])
             }
@@ -307,6 +310,26 @@ impl<'e> Compiler<'e> {
         Some(FetchOfRuns { table, base, counter, stride })
     }
 
+    /// The table and the parts of the position of `node`, if it is a fetch at the sum of a value by run and one by column.
+    fn shifted(&self, node: ExprNode) -> Option<(u16, Ref, Ref)> {
+        /// Fewest elements of a run that are fetched at once.
+        const LONG_RUN: usize = 32;
+        let ExprNode::Fetch(table, at) = node else { return None };
+        let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
+        match [x, y].map(|r| self.varies[r.index()]) {
+            _ if self.by_run.len < LONG_RUN => None,
+            [Varies::ByRun, Varies::ByColumn] => Some((table, x, y)),
+            [Varies::ByColumn, Varies::ByRun] => Some((table, y, x)),
+            _ => None,
+        }
+    }
+
+    fn shifted_fetch(&self, node: ExprNode) -> Option<TapeOp> {
+        let (table, base, column) = self.shifted(node)?;
+        let Arg::Register(base) = self.run_arg(base) else { return None };
+        Some(TapeOp::FetchShifted(table, base, self.args[column.index()]))
+    }
+
     fn run_fetch(&mut self, fetch: &FetchOfRuns) -> TapeOp {
         let &FetchOfRuns { table, base, counter, stride } = fetch;
         let start = Arg::Register(self.run_instruction(TapeOp::Load(counter)));
@@ -316,9 +339,10 @@ impl<'e> Compiler<'e> {
 
     /// The nodes whose lanes or runs `node` reads.
     fn reads(&self, node: ExprNode) -> SmallVec<[Ref; 3]> {
-        match (self.fetch_of_runs(node), sigmoid_of(self.expr, node)) {
-            (Some(fetch), _) => smallvec![fetch.base],
-            (_, Some(x)) => smallvec![x],
+        match (self.fetch_of_runs(node), self.shifted(node), sigmoid_of(self.expr, node)) {
+            (Some(fetch), ..) => smallvec![fetch.base],
+            (_, Some((_, base, column)), _) => smallvec![base, column],
+            (.., Some(x)) => smallvec![x],
             _ => node.operands().collect(),
         }
     }

@@ -320,23 +320,23 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
             TapeOp::Cast(from, to, x) => lanes::cast(from, to, lanes(x), out),
             TapeOp::Fetch(operand, at) => {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
-                    table.fetch(lanes(at), out);
+                    table.fetch(lanes(at), 0, out);
                 }
             }
             TapeOp::FetchRuns(operand, first, stride) => {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
-                    let (&Span { start, len, .. }, run) = (self.span, self.tape.by_run.len);
-                    let mut done = 0;
-                    for &first in &self.registers.lanes(first)[self.run..] {
-                        let skipped = (start + done) % run;
-                        let count = (run - skipped).min(len - done);
+                    self.each_run(first, |first, skipped, range| {
                         let first = i64::from(first as i32) + skipped as i64 * stride;
-                        table.fetch_run(first, stride, &mut out[done..done + count]);
-                        done += count;
-                        if done == len {
-                            break;
-                        }
-                    }
+                        table.fetch_run(first, stride, &mut out[range]);
+                    });
+                }
+            }
+            TapeOp::FetchShifted(operand, first, at) => {
+                if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
+                    let at = lanes(at);
+                    self.each_run(first, |first, _, range| {
+                        table.fetch(&at[range.clone()], first, &mut out[range]);
+                    });
                 }
             }
             TapeOp::Check(operand, [holds, site, at]) => {
@@ -347,6 +347,22 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
                     failures.report(out, lanes(site), lanes(at));
                 }
             }
+        }
+    }
+
+    /// Calls `work` for each run of the span: with its value in `register`, the number of its elements before the span, and
+    /// its lanes.
+    #[inline]
+    fn each_run(&self, register: u16, mut work: impl FnMut(u32, usize, Range<usize>)) {
+        let (&Span { start, len, .. }, run) = (self.span, self.tape.by_run.len);
+        let (mut skipped, mut done) = (start % run, 0);
+        for &value in &self.registers.lanes(register)[self.run..] {
+            let end = len.min(done + run - skipped);
+            work(value, skipped, done..end);
+            if end == len {
+                break;
+            }
+            (skipped, done) = (0, end);
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) enum TapeOp {
     /// Fetches elements of a table that lie at a distance from each other within each run. A register of one lane a run
     /// has the position of the first.
     FetchRuns(u16, u16, i64),
+    /// Fetches elements of a table at the sums of a position, of which a register has one for each run, and of lanes.
+    FetchShifted(u16, u16, Arg),
     /// Passes on its first argument, which marks failures, and reports their sites and positions.
     Check(u16, [Arg; 3]),
 }
@@ -59,9 +61,11 @@ impl TapeOp {
     fn args(self) -> SmallVec<[Arg; 3]> {
         match self {
             Self::Load(_) | Self::FetchRuns(..) => SmallVec::new(),
-            Self::Unary(.., x) | Self::Sigmoid(x) | Self::Cast(.., x) | Self::Fetch(_, x) => {
-                SmallVec::from_slice(&[x])
-            }
+            Self::Unary(.., x)
+            | Self::Sigmoid(x)
+            | Self::Cast(.., x)
+            | Self::Fetch(_, x)
+            | Self::FetchShifted(.., x) => SmallVec::from_slice(&[x]),
             Self::Binary(.., x, y) => SmallVec::from_slice(&[x, y]),
             Self::Select(c, x, y) => SmallVec::from_slice(&[c, x, y]),
             Self::Pair(.., args) | Self::Check(_, args) => SmallVec::from_slice(&args),

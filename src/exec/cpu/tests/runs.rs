@@ -36,6 +36,8 @@ fn channels_rows_and_columns_meet_in_any_shape() {
         );
         let column =
             case.load(&b, &floats(2 * width, 7), Space::Main, view(&dims, &[0, 0, 0, 2], 1));
+        let other =
+            case.load(&b, &floats(2 * width, 9), Space::Main, view(&dims, &[0, 0, 0, 2], 0));
         let one = case.load(&b, &floats(1, 8), Space::Main, view(&dims, &[0; 4], 0));
         let at = case.operand(&b, counter(&dims, &[0, 1, 0, 0], -1));
         let half = case.scalar(&b, DType::F32, 0.5);
@@ -49,6 +51,8 @@ fn channels_rows_and_columns_meet_in_any_shape() {
             (DType::Bool, at.ge(0.0).r()),
             (DType::I32, (at * 3.0).r()),
             (DType::F32, (half * 3.0).exp().r()),
+            // A value of columns alone, by one that is the same everywhere.
+            (DType::F32, (other * (half - 2.0).abs() + x).r()),
         ];
         case.check(&b, Form::map(&dims), &outputs, 2e-3);
     }
@@ -96,6 +100,25 @@ fn rows_of_a_table_are_fetched_whole() {
         let position = index * pitch as f64 + place;
         let row = b.fetch(table, position, crate::base::dtype::Ty::F32);
         let outputs = [(DType::F32, (row * 2.0).r()), (DType::I32, (position * 2.0).r())];
+        case.check(&b, Form::map(&dims), &outputs, 1e-6);
+    }
+}
+
+#[test]
+fn columns_are_looked_up_in_each_row() {
+    for (rows, width, len) in [(11, 40, 50), (3, 700, 30), (70, 112, 56), (2, 31, 8), (5, 32, 1)] {
+        let dims = [rows, width];
+        let (mut case, b) = (Case::default(), Builder::default());
+        let indices: Vec<u32> = (0..width).map(|at| (at * 7 % len) as u32).collect();
+        let by_column = view(&dims, &[0, 1], 0);
+        let column = case.load(&b, &indices, Space::Main, by_column).cast(DType::I32);
+        let row = case.operand(&b, counter(&dims, &[1, 0], 0));
+        let [words, halves] = [4, 5].map(|seed| floats(rows * len, seed));
+        let halves: Vec<half::f16> = halves.into_iter().map(half::f16::from_f32).collect();
+        let tables = [case.table(&words), case.table(&halves)];
+        let position = row * len as f64 + column;
+        let [x, y] = tables.map(|table| b.fetch(table, position, crate::base::dtype::Ty::F32));
+        let outputs = [(DType::F32, (x * 2.0 + y).r()), (DType::I32, (column + row).r())];
         case.check(&b, Form::map(&dims), &outputs, 1e-6);
     }
 }
