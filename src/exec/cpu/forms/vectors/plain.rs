@@ -113,10 +113,9 @@ impl Lanes for Plain {
 
     #[inline(always)]
     unsafe fn or_masked(self, from: *const f32, mask: Self::Mask) -> Self {
-        // SAFETY: as in `load_masked`.
-        let lane =
-            |i: usize| if mask[i] { unsafe { from.wrapping_add(i).read() } } else { self.0[i] };
-        Self(std::array::from_fn(lane))
+        // SAFETY: as the caller promises.
+        let Self(elements) = unsafe { Self::load_masked(from, mask) };
+        Self(std::array::from_fn(|i| if mask[i] { elements[i] } else { self.0[i] }))
     }
 
     #[inline(always)]
