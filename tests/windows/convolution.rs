@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use onetrip::{Conv, Conv1d, Conv2d};
+use onetrip::{Conv, Conv1d, Conv2d, Device};
 
 use crate::{Rng, common, near, run};
 
@@ -141,6 +141,48 @@ async fn many_windows_of_one_channel() {
     check(steps, Sizes { window: [4, 2], filters: 6, ..sizes }, &mut rng, 2).await;
     let row = Conv2d { groups: 2, padding: [(0, 0), (2, 2)], ..Conv2d::default() };
     check(row, Sizes { x: [3, 2, 1, 3001], filters: 2, window: [1, 5] }, &mut rng, 2).await;
+}
+
+/// Some windows lie in the padding alone, and some axes have one window or filters of one element.
+#[tokio::test]
+async fn all_small_sizes() {
+    let (mut rng, device) = (Rng(16), Device::cpu());
+    let (x, w) = (rng.numbers(2 * 2 * 9), rng.numbers(2 * 2 * 4));
+    let pairs = |first: &'static [usize], second: &'static [usize]| {
+        first.iter().flat_map(move |&a| second.iter().map(move |&b| [a, b]))
+    };
+    let mut count = 0;
+    for [height, width] in pairs(&[1, 2, 3], &[1, 2, 3]) {
+        for (window, stride) in pairs(&[1, 2], &[1, 2])
+            .flat_map(|window| pairs(&[1, 3], &[1, 2]).map(move |stride| (window, stride)))
+        {
+            for ([above, left], dilation) in pairs(&[0, 1, 2], &[0, 1, 2])
+                .flat_map(|padding| pairs(&[1, 2], &[1]).map(move |by| (padding, by)))
+            {
+                let padding = [(above, count % 2), (left, count % 3 % 2)];
+                let conv = Conv2d { stride, dilation, padding, ..Conv2d::default() };
+                let sizes = Sizes { x: [1 + count % 2, 2, height, width], filters: 2, window };
+                let fits = |axis: usize| {
+                    let room = sizes.x[2 + axis] + padding[axis].0 + padding[axis].1;
+                    room > (window[axis] - 1) * dilation[axis]
+                };
+                count += 1;
+                if !(fits(0) && fits(1)) {
+                    continue;
+                }
+                let (x, w_shape) = (&x[..sizes.x.iter().product()], sizes.w(&conv));
+                let w = &w[..w_shape.iter().product()];
+                let want = convolved(&conv, &sizes, x, w, &[]);
+                let want: Vec<f64> = want.into_iter().map(|(sum, _)| sum).collect();
+                let (_, got, _) = run(&device, |b| {
+                    b.conv2d(b.upload_shaped(x, sizes.x), b.upload_shaped(w, w_shape), None, conv)
+                })
+                .await;
+                near(&format!("{conv:?} of {sizes:?}"), &got, &want, 1e-5);
+            }
+        }
+    }
+    assert_eq!(count, 2592);
 }
 
 #[tokio::test]

@@ -88,9 +88,15 @@ impl<'w, 'a> Images<'w, 'a> {
             [along, down] => [down, along],
             _ => return None,
         };
-        let counts =
-            |border: usize| places.iter().filter(|axis| axis.step.coordinates[border] != 0).count();
-        if (0..BORDERS).any(|border| counts(border) > 1) {
+        // Each border lies across one axis. One along which no window moves has them all inside of it.
+        let is_clear = |border: usize| {
+            let moving = |axis: &&Axis| axis.step.coordinates[border] != 0;
+            match places.iter().filter(moving).count() {
+                0 => (0..windows.inside[border]).contains(&windows.origin.coordinates[border]),
+                count => count == 1,
+            }
+        };
+        if !(0..BORDERS).all(is_clear) {
             return None;
         }
         let mut axes = SmallVec::<[ImageAxis; 2]>::new();
