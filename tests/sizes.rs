@@ -2,7 +2,7 @@
 
 mod common;
 
-use onetrip::{Device, Element, GpuCommandBatch, Shape, Tensor};
+use onetrip::{Attention, Device, Element, GpuCommandBatch, Shape, Tensor};
 
 /// Runs `record` and checks its one result, NaN being equal to NaN.
 #[track_caller]
@@ -104,6 +104,14 @@ async fn rows() {
 #[tokio::test]
 async fn products() {
     for d in &common::devices().await {
+        // All keys count alike without a feature, and one query is another kernel than several.
+        for queries in [1, 3] {
+            gives(d, [queries, 2], &vec![2.0_f32; 2 * queries], |b| {
+                let [q, k] = [[queries, 0], [3, 0]].map(|shape| b.full(shape, 1.0));
+                q.scaled_dot_product_attention(k, b.full([3, 2], 2.0), Attention::default())
+            })
+            .await;
+        }
         gives(d, [2, 3], &[0.0; 6], |b| b.full([2, 0], 1.0).matmul(b.full([0, 3], 1.0))).await;
         gives(d, [2, 3], &[5.0; 6], |b| {
             b.full([2, 0], 1.0).linear(b.full([0, 3], 1.0), b.full([3], 5.0))

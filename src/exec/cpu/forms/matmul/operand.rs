@@ -330,6 +330,9 @@ impl<'a> Matrices<'a> {
     pub fn copy(&self, index: usize, [rows, columns]: [Range<usize>; 2], out: &mut Vec<f32>) {
         let width = columns.len();
         out.resize(rows.len() * width, 0.0);
+        if out.is_empty() {
+            return;
+        }
         let [row, column] = self.strides();
         let start = self.start(index) as isize
             + rows.start as isize * row
