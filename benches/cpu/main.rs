@@ -3,18 +3,20 @@
 //! ```text
 //! cargo bench --bench cpu --features blocking [-- part of a case's name]
 //! cargo bench --bench cpu --features blocking -- --by-hand [part of a case's name]
+//! cargo bench --bench cpu --features blocking -- --by-type [part of a case's name]
 //! python3 benches/peers/cpu_in_turns.py
 //! ```
 //!
 //! The first prints `case <name> <slices_ms> <in_place_ms> <first_ms>`: borrowed slices in and a vector out; inputs that
 //! lie with the engine and a result that is viewed; the first run, from numbers in memory. Results are compared with
 //! float64 at sampled positions where that is cheap. Without `--bench`, as `cargo test` calls it, cases run once, and
-//! those that would take long do not. The second is described in `by_hand`. The script compares the cases with ONNX
+//! those that would take long do not. The others are described in `by_hand` and `by_type`. The script compares the cases with ONNX
 //! Runtime: it calls `--worker <case>`, which obeys lines on the standard input.
 
 #[path = "../networks/all.rs"]
 mod all_networks;
 mod by_hand;
+mod by_type;
 mod cases;
 #[path = "../common/chain.rs"]
 mod chain;
@@ -45,12 +47,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(name) = arguments.opt_value_from_str::<_, String>("--worker")? {
         return worker(&named(&name)?);
     }
-    let by_hand = arguments.contains("--by-hand");
+    let (by_hand, by_type) = (arguments.contains("--by-hand"), arguments.contains("--by-type"));
     let rest = arguments.finish();
     let filter = rest.iter().filter_map(|part| part.to_str()).find(|part| !part.starts_with('-'));
     let filter = filter.unwrap_or_default();
     if by_hand {
         return by_hand::run(filter);
+    }
+    if by_type {
+        return by_type::run(filter, TIME);
     }
     let once = time.is_zero();
     for case in cases::all() {

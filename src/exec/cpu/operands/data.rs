@@ -1,9 +1,9 @@
 //! The elements of a value as lanes.
 
 use half::f16;
-use half::slice::HalfFloatSliceExt;
 use multiversion::multiversion;
 
+use super::halves::to_floats;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
 
@@ -85,9 +85,7 @@ impl<'a> LaneData<'a> {
                 let elements = data[first as usize..].iter().step_by(stride as usize);
                 out.iter_mut().zip(elements).for_each(|(out, &element)| *out = element);
             }
-            (Self::Halves(data), 1) => {
-                data[range].convert_to_f32_slice(bytemuck::cast_slice_mut(out));
-            }
+            (Self::Halves(data), 1) => to_floats(&data[range], bytemuck::cast_slice_mut(out)),
             (Self::Bytes(data), 1) => {
                 for (out, &byte) in out.iter_mut().zip(&data[range]) {
                     *out = u32::from(byte != 0);

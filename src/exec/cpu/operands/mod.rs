@@ -1,6 +1,7 @@
 //! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in chunks.
 
 mod data;
+pub(crate) mod halves;
 mod image_lines;
 mod images;
 mod input;

@@ -4,10 +4,9 @@ use std::marker::PhantomData;
 use std::slice::from_raw_parts_mut;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use half::f16;
-use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
+use super::halves::to_halves;
 use super::input::BoundInput;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
@@ -122,7 +121,7 @@ pub(crate) fn split(
 pub(crate) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => bytes.copy_from_slice(cast_slice(lanes)),
-        DType::F16 => cast_slice_mut::<u8, f16>(bytes).convert_from_f32_slice(cast_slice(lanes)),
+        DType::F16 => to_halves(cast_slice(lanes), cast_slice_mut(bytes)),
         DType::Bool => {
             for (byte, &lane) in bytes.iter_mut().zip(lanes) {
                 *byte = u8::from(lane != 0);

@@ -91,7 +91,9 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
     // Whole panels.
     let panel = Kernel::native().columns;
     let panels = (0..5).flat_map(|power| [1 << power, 3 << power]);
-    let columns = panels.map(|panels| panels * panel).filter(|&columns| columns < n).chain([n]);
+    let share = n.div_ceil(threads).next_multiple_of(panel);
+    let columns = panels.map(|panels| panels * panel).chain([share]);
+    let columns = columns.filter(|&columns| columns < n).chain([n]);
     let pairs = rows.flat_map(|rows| columns.clone().map(move |columns| [rows, columns]));
     let time = |&[rows, columns]: &[usize; 2]| {
         let blocks = m.div_ceil(rows) * n.div_ceil(columns) * count;

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
-use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
 use super::gemm_call::MatrixPointer;
@@ -15,6 +14,7 @@ use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
 use crate::exec::cpu::forms::row::fill;
+use crate::exec::cpu::operands::halves::to_floats;
 use crate::exec::cpu::operands::{
     BoundInput, PanelPieces, Windows, fill_by_squares, for_each, parts, split,
 };
@@ -357,7 +357,7 @@ impl<'a> Matrices<'a> {
             }
             MatrixData::Halves(halves) if column == 1 => {
                 for (r, out) in out.chunks_mut(width).enumerate() {
-                    halves[at(r, 0)..][..width].convert_to_f32_slice(out);
+                    to_floats(&halves[at(r, 0)..][..width], out);
                 }
             }
             MatrixData::Halves(halves) => {
