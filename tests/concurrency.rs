@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use onetrip::{BufferId, DataError, Device, Error, GpuCommandBatch, Tensor};
+use onetrip::{BufferId, DataError, Device, Error, GpuCommandBatch, SortOrder, Tensor};
 
 const TASKS: usize = 64;
 
@@ -306,4 +306,29 @@ async fn an_upload_is_changed_by_one_call_at_a_time() {
     batch.write_with(x, |data| data[1] = 7.0).unwrap();
     batch.execute().await.unwrap();
     assert_eq!(batch.read(y).await.unwrap(), [-5.0, -7.0]);
+}
+
+#[test]
+fn large_work_on_the_cores_needs_no_thread_of_rayon() {
+    const LEN: usize = 1 << 20;
+    const N: usize = 1 << 11;
+    let device = Device::cpu();
+    let all = Barrier::new(rayon::current_num_threads() + 1);
+    let (sorted, product) = thread::scope(|scope| {
+        // All of rayon's threads wait until the runs are done.
+        scope.spawn(|| rayon::broadcast(|_| (all.wait(), all.wait())));
+        all.wait();
+        let sorted = pollster::block_on(
+            device.eval(|b| b.arange(0.0_f32, LEN as f32, 1.0).sort(0, SortOrder::Descending)),
+        );
+        let product = pollster::block_on(device.eval(|b| {
+            let rows = b.arange(0.0_f32, N as f32, 1.0).reshape([N, 1]);
+            (rows + b.full([1, N], 1.0_f32)).matmul(b.full([N, N], 1.0_f32))
+        }));
+        all.wait();
+        (sorted.unwrap(), product.unwrap())
+    });
+    assert!(sorted.iter().rev().enumerate().all(|(at, &value)| value == at as f32));
+    let mut rows = product.chunks(N).enumerate();
+    assert!(rows.all(|(at, row)| row.iter().all(|&sum| sum == (N * (1 + at)) as f32)));
 }

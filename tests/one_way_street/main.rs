@@ -116,9 +116,8 @@ const OWNED: &[(&str, &[&str], &[&str])] =
 const PLACES: &[(&str, &[&str])] = &[
     ("wgpu", &["exec/gpu", "device/wgpu_interop", "batch/sharing"]),
     ("naga", &["exec/gpu"]),
-    ("rayon", &["exec/threads", "exec/cpu"]),
+    ("rayon", &["exec/threads"]),
     ("futures_timer", &["exec/deadline", "exec/gpu"]),
-    ("gemm", &["exec/cpu"]),
     ("bytes", &["exec", "batch"]),
     ("petgraph", &["graph"]),
     ("siphasher", &["graph"]),

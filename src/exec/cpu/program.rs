@@ -40,7 +40,7 @@ pub(super) enum ExprHole {
 pub(super) struct Tapes {
     /// Tapes by [`ExprHole`].
     tapes: [OnceLock<Tape>; 5],
-    /// The one call of `gemm` that computes a plain product.
+    /// The one call of the kernel that computes a small product.
     single_call: OnceLock<Option<SingleCall>>,
     /// The epilogue as a chain of operations.
     chain: OnceLock<Option<Chain>>,

@@ -1,7 +1,5 @@
 //! The sort form: rows in the order of their keys.
 
-use rayon::prelude::*;
-
 use super::order::{Extremum, KeyOrder};
 use super::row::{fill, permute};
 use crate::base::dtype::Ty;
@@ -19,14 +17,7 @@ pub(crate) fn run(
 ) -> Result<(), DeviceError> {
     let keys = SortKeys::new(job.step.expr.ty(sort.prologue), sort.descending);
     let mut entries = entries(job, sort, keys)?;
-    let cost = entries.len() as u64 * u64::from(sort.len.ilog2() + 1);
-    if parts(cost) == 1 {
-        entries.chunks_mut(sort.len).for_each(|row| order_row(row, sort.count, false));
-    } else {
-        // All threads share each row if there are few rows.
-        let parallel = entries.len() / sort.len < threads::count();
-        entries.par_chunks_mut(sort.len).for_each(|row| order_row(row, sort.count, parallel));
-    }
+    order(&mut entries, sort)?;
     for (output, to) in job.step.outputs.iter().zip(outputs) {
         if output.view.is_contiguous() {
             write(sort, keys, &entries, output, to);
@@ -71,36 +62,95 @@ fn entries(job: &Job<'_>, sort: &SortForm, keys: SortKeys) -> Result<Vec<u64>, D
     let len = step.outputs[0].view.shape().elements() / sort.count * sort.len;
     let mut entries = memory::try_zeroed(len)?;
     let fill_block =
-        |(machine, lanes): &mut (Machine<'_>, Vec<u32>), block: usize, to: &mut [u64]| {
-            let start = block * BLOCK;
+        |(machine, lanes): &mut (Machine<'_>, Vec<u32>), start: usize, to: &mut [u64]| {
             let lanes = &mut lanes[..to.len()];
             fill(machine, &inputs, start, lanes);
             for (at, (entry, &lane)) in (start..).zip(to.iter_mut().zip(&*lanes)) {
                 *entry = keys.entry(lane, (at % sort.len) as u32);
             }
         };
-    let init = || (Machine::new(tape), vec![0; BLOCK]);
-    if parts(len as u64 * (tape.flops() + 2)) == 1 {
-        let mut state = init();
-        let blocks = entries.chunks_mut(BLOCK).enumerate();
-        blocks.for_each(|(block, to)| fill_block(&mut state, block, to));
-    } else {
-        let blocks = entries.par_chunks_mut(BLOCK).enumerate();
-        blocks.for_each_init(init, |state, (block, to)| fill_block(state, block, to));
-    }
+    let part = len.div_ceil(parts(len as u64 * (tape.flops() + 2))).next_multiple_of(BLOCK);
+    for_each(
+        entries.chunks_mut(part).enumerate().collect(),
+        || (Machine::new(tape), vec![0; BLOCK]),
+        |state, (index, part_entries)| {
+            let starts = (index * part..).step_by(BLOCK);
+            let blocks = starts.zip(part_entries.chunks_mut(BLOCK));
+            blocks.for_each(|(start, to)| fill_block(state, start, to));
+        },
+    );
     Ok(entries)
 }
 
-/// Brings the first `count` entries in order to the front. All threads share the row if `parallel`.
-fn order_row(row: &mut [u64], count: usize, parallel: bool) {
-    if count < row.len() {
-        row.select_nth_unstable(count - 1);
+/// Brings the first `count` entries of each row in order to its front.
+fn order(entries: &mut [u64], sort: &SortForm) -> Result<(), DeviceError> {
+    let (rows, threads) = (entries.len() / sort.len, threads::count());
+    let parts = parts(entries.len() as u64 * u64::from(sort.len.ilog2() + 1));
+    let select = |row: &mut [u64]| {
+        if sort.count < row.len() {
+            row.select_nth_unstable(sort.count - 1);
+        }
+    };
+    // All threads share each row if there are few rows.
+    if parts > 1 && rows < threads {
+        for row in entries.chunks_mut(sort.len) {
+            select(row);
+            order_together(&mut row[..sort.count], threads)?;
+        }
+        return Ok(());
     }
-    if parallel {
-        row[..count].par_sort_unstable();
-    } else {
-        row[..count].sort_unstable();
+    for_each(
+        entries.chunks_mut((rows.div_ceil(parts) * sort.len).max(1)).collect(),
+        || (),
+        |(), rows| {
+            for row in rows.chunks_mut(sort.len) {
+                select(row);
+                row[..sort.count].sort_unstable();
+            }
+        },
+    );
+    Ok(())
+}
+
+/// Sorts different `entries` in `parts` that threads share: each thread sorts a run, then merges the entries of all runs
+/// between two bounds.
+fn order_together(entries: &mut [u64], parts: usize) -> Result<(), DeviceError> {
+    /// Entries of each run from which the bounds are taken.
+    const SAMPLES: usize = 256;
+    let mut merged = memory::try_zeroed(entries.len())?;
+    let mut runs: Vec<_> = entries.chunks_mut(entries.len().div_ceil(parts).max(1)).collect();
+    for_each(runs.iter_mut().collect(), || (), |(), run| run.sort_unstable());
+    let mut runs: Vec<&[u64]> = runs.into_iter().map(|run| &*run).collect();
+    let samples = runs.iter().flat_map(|run| run.iter().step_by(run.len().div_ceil(SAMPLES)));
+    let mut samples: Vec<u64> = samples.copied().collect();
+    samples.sort_unstable();
+    let mut ranges = Vec::new();
+    let mut free = &mut merged[..];
+    for part in 1..=parts {
+        let bound = samples.get(part * samples.len() / parts);
+        let pieces: Vec<&[u64]> = runs
+            .iter_mut()
+            .map(|run| {
+                let count = bound.map_or(run.len(), |bound| run.partition_point(|e| e < bound));
+                run.split_off(..count).unwrap_or_default()
+            })
+            .collect();
+        let (range, after) = free.split_at_mut(pieces.iter().map(|piece| piece.len()).sum());
+        free = after;
+        ranges.push((range, pieces));
     }
+    for_each(
+        ranges,
+        || (),
+        |(), (range, pieces)| {
+            let places = range.iter_mut().zip(pieces.into_iter().flatten());
+            places.for_each(|(place, entry)| *place = *entry);
+            // The stable sort finds the sorted pieces and merges them.
+            range.sort();
+        },
+    );
+    memory::copy(&merged, entries);
+    Ok(())
 }
 
 /// Stores the sorted elements, or their positions.

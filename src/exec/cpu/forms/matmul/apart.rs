@@ -33,7 +33,7 @@ impl<'a> ProductApart<'a> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if an operand has to be stored, and the host lacks the memory.
     pub fn of(job: &Job<'a>, product: &ProductForm) -> Result<Self, DeviceError> {
-        let floats = Floats::new(product, Matrices::of(job, product, true)?);
+        let floats = Floats::new(product, Matrices::of(job, product, false)?);
         // Blocks need not begin with a panel.
         Ok(Self { floats: Floats { panels: None, ..floats }, epilogue: Epilogue::of(job) })
     }

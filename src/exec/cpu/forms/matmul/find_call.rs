@@ -21,7 +21,7 @@ pub(super) fn find(job: &Job<'_>, product: &ProductForm) -> Option<SingleCall> {
         return None;
     }
     let values = [value(job, product.x)?, value(job, product.w)?];
-    let floats = Floats::new(product, Matrices::of(job, product, true).ok()?);
+    let floats = Floats::new(product, Matrices::of(job, product, false).ok()?);
     let [_, n, k] = floats.size;
     let is_one = floats.count == 1
         && !floats.size.contains(&0)

@@ -7,7 +7,6 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
 use smallvec::SmallVec;
 
-use super::gemm_call::MatrixPointer;
 use super::images;
 use super::kernel::{Kernel, Rows};
 use crate::base::dtype::DType;
@@ -52,18 +51,18 @@ struct ComputedMatrices<'a> {
 }
 
 impl<'a> Matrices<'a> {
-    /// Returns both operands of `product`. If it is done `by_blocks`, elements of 16 bits stay as they are, and windows
-    /// are taken from images or computed when they are copied.
+    /// Returns both operands of `product`. Unless all elements must be `stored` as words, elements of 16 bits stay as they
+    /// are, and windows are taken from images or computed when they are copied.
     pub fn of(
         job: &Job<'a>,
         product: &ProductForm,
-        by_blocks: bool,
+        stored: bool,
     ) -> Result<[Self; 2], DeviceError> {
         let &ProductForm { ref batch, m, n, k, ref spread, x, w, .. } = product;
-        let x = Self::new(job, (Space::X, x), [m, k], batch, by_blocks)?;
+        let x = Self::new(job, (Space::X, x), [m, k], batch, !stored)?;
         let w = match spread {
-            Some(spread) => Self::of_windows(job, product, spread, by_blocks),
-            None => Self::new(job, (Space::W, w), [k, n], batch, by_blocks),
+            Some(spread) => Self::of_windows(job, product, spread, stored),
+            None => Self::new(job, (Space::W, w), [k, n], batch, !stored),
         };
         Ok([x, w?])
     }
@@ -100,16 +99,16 @@ impl<'a> Matrices<'a> {
         Self::computed(job, space, root, &dims, dims.len()).stored()
     }
 
-    /// Returns the right operand's windows, stored unless they may be copied `by_blocks`.
+    /// Returns the right operand's windows, all `stored` or copied in parts.
     fn of_windows(
         job: &Job<'a>,
         product: &ProductForm,
         spread: &Spread,
-        by_blocks: bool,
+        stored: bool,
     ) -> Result<Self, DeviceError> {
         let batch = &product.batch;
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
-        let images = if by_blocks { images::windows(job, product, spread) } else { None };
+        let images = if stored { None } else { images::windows(job, product, spread) };
         let mut windows = match images {
             Some(windows) => {
                 let data = MatrixData::Windows(Box::new(windows), dims.iter().product());
@@ -118,7 +117,7 @@ impl<'a> Matrices<'a> {
             }
             None => {
                 let computed = Self::computed(job, Space::W, product.w, &dims, batch.len());
-                if by_blocks { computed } else { computed.stored()? }
+                if stored { computed.stored()? } else { computed }
             }
         };
         // The view is contiguous along the axes of k and n.
@@ -268,12 +267,6 @@ impl<'a> Matrices<'a> {
             MatrixData::Windows(windows, _) => Some(windows),
             _ => None,
         }
-    }
-
-    /// Pointer to matrix `index`, if its elements are words.
-    pub(super) fn pointer(&self, index: usize) -> MatrixPointer {
-        let start = self.floats().as_ptr().wrapping_offset(self.start(index) as isize);
-        MatrixPointer { start, strides: self.strides() }
     }
 
     /// Copies the elements at `rows` and `columns` of matrix `index` to panels of so many columns, of which the last may
