@@ -20,7 +20,7 @@ pub(crate) use placement::{Residence, Route, Routes};
 pub use profile::{DeviceProfile, SideProfile, TileKind, TileRate};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
 pub(crate) use trial::{RouteTimes, RunOutcome, Trial};
-pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
+pub(crate) use work::{Prediction, Work};
 
 pub use crate::base::backend::Backend;
 

@@ -89,10 +89,7 @@ impl Plan {
 
     /// The predicted time of a run on the target that the plan was made for.
     pub fn predicted(&self, target: &Target) -> Prediction {
-        let steps = self.steps.iter().map(|step| match self.backend {
-            Backend::Cpu => step.cost.cpu_seconds,
-            Backend::Gpu => step.cost.gpu_seconds,
-        });
+        let steps = self.steps.iter().map(|step| step.cost.seconds.on(self.backend));
         let profile = &target.profile;
         let run = profile.side(self.backend).run(steps.sum(), self.bytes_up, self.bytes_down);
         Prediction { overlap: self.overlap, ..run }

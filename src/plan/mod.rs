@@ -6,7 +6,7 @@
 //! - [`pipeline`]: all of these, from a graph to a plan.
 //! - [`placement`]: one plan a side, and the choice among them.
 //! - [`verify`]: checks of each pass's result, in debug builds.
-//! - [`mod@explain`]: a plan as text.
+//! - [`mod@explain`]: a plan as text and as a picture.
 
 mod execution_plan;
 mod explain;
@@ -47,6 +47,6 @@ pub(crate) use placement::place;
 pub(crate) use step::Step;
 #[cfg(test)]
 pub(crate) use step::{Cost, Scratch, StepOp};
-pub(crate) use step_parts::{Border, OperandSource, Space, StepOperand, StepOutput};
+pub(crate) use step_parts::{Border, Join, OperandSource, Space, StepOperand, StepOutput};
 pub(crate) use target::Target;
 pub(crate) use value::{Home, Value, ValueId};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::not_fused::Unfused;
 use crate::base::units::{bytes, count, quantity, seconds};
-use crate::cost::{Backend, Limits};
+use crate::cost::Limits;
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
 use crate::plan::order::memory::lives;
@@ -97,10 +97,7 @@ impl<'a> Printer<'a> {
             },
             bytes(cost.bytes_read),
             bytes(cost.bytes_written),
-            seconds(match self.plan.backend {
-                Backend::Cpu => cost.cpu_seconds,
-                Backend::Gpu => cost.gpu_seconds,
-            }),
+            seconds(cost.seconds.on(self.plan.backend)),
         );
         if let Some(memory) = self.memory(at, &outputs) {
             let _ = write!(page, "; {memory}");

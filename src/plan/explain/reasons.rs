@@ -105,8 +105,8 @@ fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
     let mut sides = vec![side; steps.whole.steps.len()];
     let now = problem.cost(&sides).unwrap_or(f64::INFINITY);
     let mut reason = |(at, step): (usize, &Step)| {
-        let (cpu, gpu) = (step.cost.cpu_seconds, step.cost.gpu_seconds);
-        let saved = if side == Backend::Gpu { gpu - cpu } else { cpu - gpu };
+        let seconds = step.cost.seconds;
+        let saved = seconds.on(side) - seconds.on(side.other());
         if saved <= 0.0 {
             return Reason::Faster;
         }

@@ -25,7 +25,7 @@ pub(super) fn table(
             phase.map_or_else(|| steps.whole.backend.to_string(), |at| column(at).to_owned());
         for (at, (step, why)) in steps.whole.steps.iter().zip(reasons).enumerate() {
             let name = shortened(&format!("{}. {}", at + 1, step.label()));
-            let [cpu, gpu] = [step.cost.cpu_seconds, step.cost.gpu_seconds].map(seconds);
+            let [cpu, gpu] = [step.cost.seconds.cpu, step.cost.seconds.gpu].map(seconds);
             let _ = writeln!(page, "  {name:34} {side:12} {cpu:>8} {gpu:>8}  {why}");
         }
     }

@@ -5,10 +5,11 @@ use std::ops::Range;
 use smallvec::{SmallVec, smallvec};
 
 use super::ReduceForm;
-use super::sliding::{LAYOUT_FLOPS, Sliding, SlidingAxis};
+use super::sliding::{Sliding, SlidingAxis};
 use crate::base::shape::{View, Window, points};
 use crate::expr::{Binary, ExprNode, Ref};
 use crate::ops::Combine;
+use crate::plan::forms::host_work::LAYOUT_FLOPS;
 use crate::plan::step_parts::{Border, OperandSource, StepContext, StepOperand};
 
 /// Windows along one axis that lie apart are summed as rows if they have this many elements.

@@ -9,7 +9,8 @@ pub(crate) use self::axes::ReduceAxes;
 pub(crate) use self::sliding::Sliding;
 pub(crate) use self::windows::{ThreadWindows, WindowElement, WindowLanes};
 use super::axes::Dims;
-use super::kernel_form::{KernelForm, WORKGROUP_THREADS, indexed_loads, join, partial};
+use super::host_work::with_indexed_loads;
+use super::kernel_form::{KernelForm, WORKGROUP_THREADS, join, partial};
 use super::tally::{Tally, count};
 use crate::base::shape::{View, points};
 use crate::cost::Work;
@@ -115,14 +116,12 @@ impl KernelForm for ReduceForm {
         tally.work.reduce = elements;
     }
 
-    fn on_host(&self, work: Work) -> Work {
-        let results = count(&self.outer);
-        self.sliding.as_ref().map_or(work, |sliding| sliding.on_host(work, results))
-    }
-
     /// Elements of images are read in rows.
-    fn host_indexed_loads(&self, context: &StepContext<'_>) -> f64 {
-        if self.sliding.is_some() { 0.0 } else { indexed_loads(context.operands) }
+    fn on_host(&self, work: Work, context: &StepContext<'_>) -> Work {
+        match &self.sliding {
+            Some(sliding) => sliding.on_host(work, count(&self.outer)),
+            None => with_indexed_loads(work, context.operands),
+        }
     }
 
     fn analyse(&mut self, context: &StepContext<'_>) {

@@ -8,11 +8,7 @@ use smallvec::SmallVec;
 use crate::base::shape::{View, Window};
 use crate::cost::Work;
 use crate::expr::Ref;
-
-/// The host's cost to take in an element of a window, in flops of a reduction, and to lay out an element of an image, in
-/// flops of arithmetic.
-const TAP_FLOPS: f64 = 0.5;
-pub(super) const LAYOUT_FLOPS: f64 = 2.0;
+use crate::plan::forms::host_work::{TAP_FLOPS, without};
 
 /// Windows that slide over images.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,8 +65,8 @@ impl Sliding {
 
     /// The work on the host, where `work` is that of a kernel that evaluates all windows element by element.
     pub fn on_host(&self, work: Work, results: f64) -> Work {
-        let arithmetic = (work.arithmetic - self.spared).max(0.0);
-        Work { arithmetic, reduce: TAP_FLOPS * self.taps() as f64 * results, ..work }
+        let reduce = TAP_FLOPS * self.taps() as f64 * results;
+        Work { reduce, ..without(work, self.spared) }
     }
 
     /// The map from an element of the images inside of their borders to an element of an operand, whose view is over
