@@ -47,16 +47,6 @@ pub(crate) struct Wave {
     pub uploads: Vec<ValueId>,
 }
 
-/// The place at which a run failed. The first failure is the one of the least site and, within it, of the least
-/// position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FailedElement {
-    /// The operation, by position in [`Plan::sites`].
-    pub site: u32,
-    /// The element, by position in row-major order.
-    pub at: u32,
-}
-
 impl Plan {
     /// The plan of no kernels.
     pub fn empty(backend: Backend) -> Self {

@@ -24,9 +24,9 @@ mod target;
 mod value;
 mod verify;
 
+pub(crate) use self::execution_plan::Plan;
 #[cfg(feature = "gpu")]
 pub(crate) use self::execution_plan::Wave;
-pub(crate) use self::execution_plan::{FailedElement, Plan};
 #[cfg(test)]
 pub(crate) use self::forms::Dims;
 pub(crate) use self::forms::ProductSchedule;

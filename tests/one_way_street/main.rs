@@ -48,7 +48,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
     (
         "exec",
         &[
-            &["arranged", "budget", "deadline", "janitor", "threads"],
+            &["arranged", "budget", "deadline", "failed_element", "janitor", "threads"],
             &["memory"],
             &["words"],
             &["host", "patch"],
@@ -120,7 +120,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("futures_timer", &["exec/deadline", "exec/gpu"]),
     ("gemm", &["exec/cpu"]),
     ("bytes", &["exec", "batch"]),
-    ("petgraph", &["graph"]),
+    ("petgraph", &["graph", "plan/placement"]),
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),
     ("tokio", &["exec", "device", "residents", "batch"]),

@@ -22,9 +22,8 @@ impl ReduceForm {
     pub fn find_sliding(&self, context: &StepContext<'_>) -> Option<Sliding> {
         let ReduceForm { combine, outer, inner, prologue, .. } = self;
         let &StepContext { expr, operands, .. } = context;
-        let combines = matches!(combine, Combine::Sum | Combine::Max | Combine::Min);
         let is_small = points(outer) == 0 || points(inner) < 2;
-        if !combines || is_small || expr.can_fail(&[*prologue]) {
+        if !Sliding::combines(*combine) || is_small || expr.can_fail(&[*prologue]) {
             return None;
         }
         let factors = match expr.node(*prologue) {

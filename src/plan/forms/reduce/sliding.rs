@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::base::shape::{View, Window};
 use crate::cost::Work;
 use crate::expr::Ref;
+use crate::ops::Combine;
 use crate::plan::forms::host_work::{TAP_FLOPS, without};
 
 /// Windows that slide over images.
@@ -57,6 +58,11 @@ impl SlidingAxis {
 }
 
 impl Sliding {
+    /// True if the elements of windows can be combined so.
+    pub fn combines(combine: Combine) -> bool {
+        matches!(combine, Combine::Sum | Combine::Max | Combine::Min)
+    }
+
     /// Elements that are combined for a result. Without weights, those along one axis come after those along another.
     pub fn taps(&self) -> usize {
         let sizes = self.axes.iter().map(|axis| axis.window.size);

@@ -4,7 +4,8 @@
 use super::{Fuser, Group, add_reader, distinct, operations};
 use crate::base::dtype::DType;
 use crate::cost::{Backend, Rates};
-use crate::ops::{Combine, Elementwise, Op};
+use crate::ops::{Elementwise, Op};
+use crate::plan::forms::Sliding;
 use crate::plan::passes::ir::{IrNode, Ix};
 use crate::plan::passes::path::Path;
 use crate::plan::passes::reads::{
@@ -238,9 +239,7 @@ impl Fuser<'_> {
         let op = |ix: Ix| &self.ir.nodes[ix].op;
         let Group { root, ops, .. } = &self.groups[group];
         let combines = match op(*root) {
-            Op::Reduce { op, .. } => {
-                matches!(op.def().combine, Combine::Sum | Combine::Max | Combine::Min)
-            }
+            Op::Reduce { op, .. } => Sliding::combines(op.def().combine),
             _ => false,
         };
         let weighs = |&ix: &Ix| {

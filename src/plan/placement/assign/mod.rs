@@ -2,6 +2,7 @@
 //! which a [`search`] finds one that needs no second trip.
 
 mod cut;
+mod network;
 mod search;
 #[cfg(test)]
 mod tests;
