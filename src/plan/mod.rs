@@ -37,13 +37,14 @@ pub(crate) use self::forms::{
     AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
     MapSchedule, Measure, ProductForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
     RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
+    WORKGROUP_THREADS,
 };
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::placement::chosen_by::ChosenBy;
 pub(crate) use self::placement::placed::{Pieces, PlacedGraph};
 pub(crate) use self::placement::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub use explain::Explanation;
-pub(crate) use placement::place;
+pub(crate) use placement::choose_route;
 pub(crate) use step::Step;
 #[cfg(test)]
 pub(crate) use step::{Cost, Scratch, StepOp};

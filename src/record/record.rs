@@ -111,9 +111,16 @@ impl Record {
     }
 
     fn not_given(&self, upload: usize) -> Error {
-        let missing = || DeviceError::broken("an upload has no node").into();
+        match self.upload_node(upload) {
+            Some(node) => DataError::NotGiven(self.origin(node)).into(),
+            None => DeviceError::broken("an upload has no node").into(),
+        }
+    }
+
+    /// The node of the upload at `position`.
+    pub(super) fn upload_node(&self, position: usize) -> Option<NodeId> {
         let mut nodes = self.graph.iter();
-        let node = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));
-        node.map_or_else(missing, |(node, _)| DataError::NotGiven(self.origin(node)).into())
+        let (node, _) = nodes.find(|(_, node)| node.op == Op::Upload(position as u32))?;
+        Some(node)
     }
 }

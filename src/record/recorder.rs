@@ -80,9 +80,7 @@ impl Recorder {
 
     /// An upload whose data is being changed, if there is any.
     pub fn being_changed(&self) -> Option<Origin> {
-        let mut nodes = self.recorded.graph.iter();
-        let &position = self.changing.first()?;
-        let (node, _) = nodes.find(|(_, node)| node.op == Op::Upload(position as u32))?;
+        let node = self.recorded.upload_node(*self.changing.first()?)?;
         Some(self.recorded.origin(node))
     }
 

@@ -113,6 +113,12 @@ impl View {
         Shape::new(&self.dims)
     }
 
+    /// The points along axes with a stride: the most elements that the view reaches.
+    pub fn moving_points(&self) -> usize {
+        let moving = self.dims.iter().zip(&self.strides).filter(|&(_, &stride)| stride != 0);
+        moving.fold(1, |points, (&dim, _)| points.saturating_mul(dim))
+    }
+
     /// True if element `i` in row-major order lies at `i`: the view is the whole buffer as it is.
     pub fn is_contiguous(&self) -> bool {
         let mut next = 1;

@@ -9,8 +9,7 @@ use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
 use crate::plan::order::memory::lives;
 use crate::plan::step::{Step, total};
-use crate::plan::value::Home;
-use crate::plan::value::ValueId;
+use crate::plan::value::{Home, ValueId};
 
 /// Uploads, and residents, that are named.
 const NAMED: usize = 3;

@@ -6,10 +6,8 @@ use crate::base::units::seconds;
 use crate::cost::{Backend, Residence};
 use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::{PartOf, SideTargets, Steps};
-use crate::plan::step::Step;
-use crate::plan::step::total;
-use crate::plan::value::Home;
-use crate::plan::value::ValueId;
+use crate::plan::step::{Step, total};
+use crate::plan::value::{Home, ValueId};
 use crate::plan::{Phase, Pieces, PlacedGraph, Plan, SplitPart, Target};
 
 /// The reason for the side of a step.

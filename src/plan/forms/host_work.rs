@@ -16,6 +16,8 @@ pub(super) const LAYOUT_FLOPS: f64 = 2.0;
 pub(super) const TAP_FLOPS: f64 = 0.5;
 /// The columns of a product that are computed at a time: a vector of 16.
 pub(super) const PRODUCT_COLUMNS: usize = 16;
+/// The rows of a product up to which its columns are not padded.
+pub(super) const UNPADDED_ROWS: usize = 8;
 /// The least number of neighbours for which an equal value is computed once.
 const SHORTEST_RUN: usize = 8;
 

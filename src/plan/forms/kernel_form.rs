@@ -9,8 +9,8 @@ use crate::ops::CustomKernel;
 use crate::plan::step_parts::{Space, StepContext};
 use crate::plan::target::Target;
 
-/// Threads of a workgroup that share the work of a row: the most that WebGPU promises.
-pub(super) const WORKGROUP_THREADS: usize = 256;
+/// Threads of a workgroup: the most that WebGPU promises.
+pub(crate) const WORKGROUP_THREADS: usize = 256;
 
 /// Everything that the plan must know of a kernel form.
 pub(crate) trait KernelForm {

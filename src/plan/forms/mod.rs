@@ -21,7 +21,7 @@ pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedu
 pub(crate) use self::axes::{CollapsedAxes, Dims};
 pub(crate) use self::custom::CustomForm;
 pub(crate) use self::host_work::without_repeats;
-pub(crate) use self::kernel_form::{KernelForm, Measure};
+pub(crate) use self::kernel_form::{KernelForm, Measure, WORKGROUP_THREADS};
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
     ProductForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,

@@ -57,7 +57,7 @@ pub(crate) enum SortSchedule {
 impl SortSchedule {
     /// Elements that a workgroup takes of a row.
     pub fn tile(self) -> usize {
-        256 * if let Self::Digits { votes: true, .. } = self { 12 } else { 8 }
+        WORKGROUP_THREADS * if let Self::Digits { votes: true, .. } = self { 12 } else { 8 }
     }
 
     /// The number of GPU dispatches to sort elements of `dtype`.

@@ -1,6 +1,5 @@
 //! The cost of a step, and how long it should take on each side.
 
-use crate::base::shape::View;
 use crate::cost::{Backend, Limits, Work};
 use crate::plan::forms::{Tally, without_repeats};
 use crate::plan::step::{Cost, SideSeconds, Step, total};
@@ -46,15 +45,11 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
 /// Bytes of a value that the step's views reach, each counted once.
 fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u64 {
     let value = &values[id.index()];
-    let reached = |view: &View| {
-        let moving = view.dims.iter().zip(&view.strides).filter(|&(_, &stride)| stride != 0);
-        moving.fold(1_u64, |n, (&dim, _)| n.saturating_mul(dim as u64))
-    };
     let operands = step.operands.iter().filter(|operand| operand.source.value() == Some(id));
     let reached = total(operands.map(|operand| match operand.source {
         OperandSource::Table(_) if step.form.kernel().custom_kernel().is_some() => u64::MAX,
         OperandSource::Table(_) => step.points(),
-        _ => reached(&operand.view),
+        _ => operand.view.moving_points() as u64,
     }));
     reached.min(value.shape.elements() as u64) * limits.stored(value.dtype)
 }

@@ -11,7 +11,9 @@ use self::schedule::ProductSize;
 pub(crate) use self::schedule::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
 pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::axes::Dims;
-use super::host_work::{LAYOUT_SHARE, PRODUCT_COLUMNS, with_indexed_loads, with_loads, without};
+use super::host_work::{
+    LAYOUT_SHARE, PRODUCT_COLUMNS, UNPADDED_ROWS, with_indexed_loads, with_loads, without,
+};
 use super::kernel_form::{KernelForm, join, partial};
 use super::tally::{Tally, count};
 use crate::base::dtype::{DType, Ty};
@@ -55,8 +57,8 @@ impl Spread {
     /// The axes of `fine` that make up the last two axes of `coarse`, the same elements in the same order.
     pub fn of(fine: &[usize], coarse: &[usize]) -> Option<Self> {
         let &[.., k, n] = coarse else { return None };
-        let (rest, n) = split(fine, n)?;
-        let (_, k) = split(rest, k)?;
+        let (rest, n) = last_axes(fine, n)?;
+        let (_, k) = last_axes(rest, k)?;
         Some(Self { k, n })
     }
 
@@ -67,7 +69,7 @@ impl Spread {
 }
 
 /// The last of `dims` with `count` points, and those before them.
-fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
+fn last_axes(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
     let at = (0..dims.len()).rev().find(|&at| points(&dims[at..]) >= count)?;
     (points(&dims[at..]) == count).then(|| (&dims[..at], dims[at..].into()))
 }
@@ -142,7 +144,7 @@ impl KernelForm for ProductForm {
     /// The host computes some columns at a time; if there are fewer, others in vain. Elements of images are laid out once
     /// for all windows that they lie in, and the border of an image is found by its lines.
     fn on_host(&self, work: Work, context: &StepContext<'_>) -> Work {
-        let is_padded = self.m > STRIP_ROWS && self.n > 1;
+        let is_padded = self.m > UNPADDED_ROWS && self.n > 1;
         let columns = if is_padded { self.n.max(PRODUCT_COLUMNS) } else { self.n };
         let product = work.product * (columns as f64 / self.n.max(1) as f64);
         let work = Work { product, ..work };
@@ -161,8 +163,8 @@ impl KernelForm for ProductForm {
 /// 1 for as few rows as one pass over the right operand serves. It is 0 from the estimated number of rows on at which a
 /// product is as good as square. In between it falls with the logarithm.
 fn thinness(rows: usize) -> f64 {
+    const FEW: f64 = 8.0;
     const SQUARE: f64 = 256.0;
-    let few = STRIP_ROWS as f64;
-    let rows = (rows as f64).clamp(few, SQUARE);
-    (SQUARE / rows).ln() / (SQUARE / few).ln()
+    let rows = (rows as f64).clamp(FEW, SQUARE);
+    (SQUARE / rows).ln() / (SQUARE / FEW).ln()
 }

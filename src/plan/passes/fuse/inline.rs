@@ -1,7 +1,7 @@
 //! Values that move into the kernels that read them: into all, where computing a value at each reader takes less time
 //! than storing it once, or into the first, which stores it for the others.
 
-use super::{Fuser, Group, add_reader, distinct, operations};
+use super::{Fuser, Group, add_reader, operations, values_read};
 use crate::base::dtype::DType;
 use crate::cost::{Backend, Rates};
 use crate::ops::{Elementwise, Op};
@@ -119,7 +119,7 @@ impl Fuser<'_> {
         reads.extend(table);
         let failures = self.can_fail(group) || self.sites.get(ix).is_some();
         let outputs = 1 + group.extra.len() + usize::from(stores);
-        (distinct(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
+        (values_read(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
     }
 
     /// The [reads](expr_reads) of the node's expression from memory.

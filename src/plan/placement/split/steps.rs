@@ -4,8 +4,7 @@ use super::parts::{PartValue, Phase, SideTargets, Split, SplitPart, Supply};
 use crate::cost::{Backend, Residence};
 use crate::plan::execution_plan::Plan;
 use crate::plan::placement::assign::{Flow, FlowOrigin, Problem};
-use crate::plan::value::Home;
-use crate::plan::value::ValueId;
+use crate::plan::value::{Home, ValueId};
 
 /// Transfers of no more bytes take as long as they would with one byte.
 const SMALL_TRANSFER: f64 = 65_536.0;
