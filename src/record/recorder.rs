@@ -41,10 +41,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing yet, for the batch of `brand`.
-    pub fn new(device: &Device, brand: u64) -> Self {
+    /// Nothing yet, for the batch of `batch_id`.
+    pub fn new(device: &Device, batch_id: u64) -> Self {
         Self {
-            recorded: Arc::new(Record::new(device, brand)),
+            recorded: Arc::new(Record::new(device, batch_id)),
             slice_updates: HashMap::new(),
             changing: Vec::new(),
             mistakes: Vec::new(),

@@ -3,7 +3,8 @@
 use super::Explanation;
 use super::not_fused::Unfused;
 use super::operations::operations;
-use super::reasons::{parts_with_reasons, transfers};
+use super::reasons::parts_with_reasons;
+use super::transfers::transfers;
 use crate::cost::{Backend, Limits};
 use crate::ops::Type;
 use crate::picture::{Kernel, Memory, Part, Picture, Stored, Transfer};
