@@ -15,7 +15,7 @@ use crate::plan::Explanation;
 use crate::record::{Record, Recorder};
 use crate::session::{LastChoice, RunStats};
 
-static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
+static NEXT_BATCH_ID: AtomicU64 = AtomicU64::new(0);
 
 /// Records operations and runs them in one trip.
 ///
@@ -62,7 +62,7 @@ static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
 pub struct GpuCommandBatch {
     pub(super) device: Device,
     /// The number that marks its ids as its own.
-    pub(crate) brand: u64,
+    pub(crate) batch_id: u64,
     pub(super) recorder: Mutex<Recorder>,
     pub(super) last: Mutex<LastRun>,
     pub(super) last_choice: LastChoice,
@@ -74,11 +74,11 @@ impl GpuCommandBatch {
     /// An empty batch for `device`.
     #[must_use]
     pub fn new(device: &Device) -> Self {
-        let brand = NEXT_BRAND.fetch_add(1, Ordering::Relaxed);
+        let batch_id = NEXT_BATCH_ID.fetch_add(1, Ordering::Relaxed);
         Self {
             device: device.clone(),
-            brand,
-            recorder: Mutex::new(Recorder::new(device, brand)),
+            batch_id,
+            recorder: Mutex::new(Recorder::new(device, batch_id)),
             last: Mutex::default(),
             last_choice: LastChoice::default(),
             running: tokio::sync::Mutex::default(),
@@ -194,7 +194,7 @@ impl Drop for GpuCommandBatch {
 
 impl fmt::Debug for GpuCommandBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GpuCommandBatch({}, {} operations)", self.brand, self.recorded().graph.len())
+        write!(f, "GpuCommandBatch({}, {} operations)", self.batch_id, self.recorded().graph.len())
     }
 }
 

@@ -133,7 +133,7 @@ impl GpuCommandBatch {
     /// The result of the last run for `id`, unless the batch was changed since.
     pub(super) fn last_result<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
-        let foreign = ReadError::Foreign { id_of: id.brand, batch: self.brand };
+        let foreign = ReadError::Foreign { id_of: id.batch_id, batch: self.batch_id };
         let node = recorder.check(id.value()).map_err(|_| foreign)?;
         let of = || recorder.recorded().origin(node);
         let last = self.last.lock();

@@ -202,7 +202,7 @@ async fn fit(
     if let Some(fitted) = readings.curve(bench.side(), what) {
         let curve = curve(side);
         // Sizes for which there was no time keep their typical rates.
-        *curve = if seconds > LONG { fitted } else { fitted.before(curve) };
+        *curve = if seconds > LONG { fitted } else { fitted.extended_by(curve) };
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub(crate) struct Ceilings {
 }
 
 impl Ceilings {
-    /// The ceilings of a side that computes on `threads` threads of the host. A GPU has none.
+    /// The ceilings of a side. `threads` are those of the host, which the ceilings of a GPU do not depend on.
     pub fn of(side: Backend, threads: u32) -> Self {
         let cores = f64::from(threads.max(1)) * CORE_CLOCK;
         match side {

@@ -66,7 +66,7 @@ impl Curve {
     }
 
     /// This curve, and from its largest size on the points of `other`.
-    pub(crate) fn before(mut self, other: &Self) -> Self {
+    pub(crate) fn extended_by(mut self, other: &Self) -> Self {
         let last = self.0.last().map_or(0.0, |&(size, _)| size);
         self.0.extend(other.0.iter().filter(|&&(size, _)| size > last));
         self
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_curve_that_ends_early_goes_on_as_the_other() {
         let other = Curve::new([(1.0, 1.0), (10.0, 5.0), (100.0, 9.0)]);
-        let all = |points: &[(f64, f64)]| Curve::new(points).before(&other);
+        let all = |points: &[(f64, f64)]| Curve::new(points).extended_by(&other);
         assert_eq!(all(&[(2.0, 3.0)]), Curve::new([(2.0, 3.0), (10.0, 5.0), (100.0, 9.0)]));
         assert_eq!(all(&[(100.0, 3.0)]), Curve::new([(100.0, 3.0)]));
         assert_eq!(all(&[]), other);

@@ -6,6 +6,7 @@ mod learned;
 mod limits;
 mod placement;
 mod profile;
+mod route;
 pub mod selector;
 mod trial;
 mod work;
@@ -16,11 +17,11 @@ pub use learned::Learned;
 pub(crate) use learned::{MOST_TRIALS, Tried};
 pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
 pub use placement::Placement;
-pub(crate) use placement::{Residence, Route, Routes};
 pub use profile::{DeviceProfile, SideProfile, TileKind, TileRate};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
+pub(crate) use route::{Residence, Route, Routes};
 pub(crate) use trial::{RouteTimes, RunOutcome, Trial};
-pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
+pub(crate) use work::{Prediction, Work};
 
 pub use crate::base::backend::Backend;
 

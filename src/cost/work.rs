@@ -21,9 +21,6 @@ pub(crate) struct Work {
     pub dispatches: u64,
 }
 
-/// The host's cost to fetch one element of a window for a product, or to gather one, in flops.
-pub(crate) const WINDOW_FLOPS: f64 = 8.0;
-
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Prediction {
     /// Submit and wait.

@@ -14,7 +14,7 @@ use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcom
 use crate::error::{PlanError, Result};
 use crate::graph::Fingerprint;
 use crate::ops::{Op, Type};
-use crate::plan::{ChosenBy, Phase, Pieces, PlacedGraph, Target, place};
+use crate::plan::{ChosenBy, Phase, Pieces, PlacedGraph, Target, choose_route};
 
 /// The plan for the runs of a graph, until something changes.
 #[derive(Clone)]
@@ -95,7 +95,7 @@ impl Device {
     ) -> Result<PlacedGraph, PlanError> {
         let placement = self.placement_now(wanted.placement);
         let room = self.budget().room();
-        place(wanted.graph, self.sides(targets), &placement, route, residents, room).map_err(
+        choose_route(wanted.graph, self.sides(targets), &placement, route, residents, room).map_err(
             |error| match error {
                 PlanError::NoSuchSide { side, .. } => {
                     PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }

@@ -4,6 +4,7 @@ mod arranged;
 pub(crate) mod budget;
 pub(crate) mod cpu;
 pub(crate) mod deadline;
+mod failed_element;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 #[cfg(not(feature = "gpu"))]
@@ -17,6 +18,7 @@ pub(crate) mod threads;
 mod words;
 
 pub(crate) use arranged::ArrangedCopy;
+pub(crate) use failed_element::FailedElement;
 pub(crate) use host::{Allocator, HostBuffer};
 pub(crate) use patch::{Patch, SliceWrite};
 pub(crate) use words::Misfit;

@@ -1,21 +1,19 @@
 //! The recorded graph: nodes in the order in which they were recorded, which is an order of
 //! dependency.
 
-mod cut;
 mod dot;
 mod hash;
 mod part;
 mod rows;
 
-pub(crate) use cut::{Network, Vertex};
 pub(crate) use hash::Fingerprint;
 pub(crate) use part::{GraphPart, PartUpload};
 pub(crate) use rows::{RowAxis, RowReduction, RowTrace, Traces};
-use slotmap::SlotMap;
+use slotmap::{SecondaryMap, SlotMap};
 use smallvec::SmallVec;
 
 use crate::base::place::Place;
-use crate::ops::{Op, Type, infer};
+use crate::ops::{Op, Type, expected_type};
 
 slotmap::new_key_type! {
     /// A node of a [`Graph`].
@@ -82,7 +80,7 @@ impl Graph {
 
     /// True if some kernel of the user's own has no function for the CPU.
     pub fn needs_gpu(&self) -> bool {
-        let needs = |op: &Op| matches!(op, Op::Custom(kernel) if kernel.function.is_none());
+        let needs = |op: &Op| matches!(op, Op::Custom(kernel) if kernel.needs_gpu());
         self.iter().any(|(_, node)| needs(&node.op))
     }
 
@@ -92,7 +90,7 @@ impl Graph {
         if !self.downloads.is_empty() {
             return self.downloads.clone();
         }
-        let mut used = slotmap::SecondaryMap::new();
+        let mut used = SecondaryMap::new();
         let read = self.iter().flat_map(|(_, node)| &node.inputs);
         for &id in read.chain(&self.keeps).chain(&self.updates) {
             used.insert(id, ());
@@ -104,17 +102,24 @@ impl Graph {
     }
 
     /// The nodes that outputs, kept values and updates need.
-    pub fn live(&self) -> slotmap::SecondaryMap<NodeId, ()> {
-        let mut live = slotmap::SecondaryMap::new();
-        for &id in self.outputs().iter().chain(&self.keeps).chain(&self.updates) {
-            live.insert(id, ());
-        }
+    pub fn live(&self) -> SecondaryMap<NodeId, ()> {
+        let outputs = self.outputs();
+        self.needed_by(outputs.iter().chain(&self.keeps).chain(&self.updates), |_| false)
+    }
+
+    /// `results` and the nodes that they need, where those for which `is_given` holds need none.
+    fn needed_by<'a>(
+        &self,
+        results: impl Iterator<Item = &'a NodeId>,
+        is_given: impl Fn(NodeId) -> bool,
+    ) -> SecondaryMap<NodeId, ()> {
+        let mut needed: SecondaryMap<NodeId, ()> = results.map(|&id| (id, ())).collect();
         for (id, node) in self.iter().rev() {
-            if live.contains_key(id) {
-                live.extend(node.inputs.iter().map(|&input| (input, ())));
+            if needed.contains_key(id) && !is_given(id) {
+                needed.extend(node.inputs.iter().map(|&input| (input, ())));
             }
         }
-        live
+        needed
     }
 }
 
@@ -129,18 +134,15 @@ impl Graph {
     /// Checks that operands exist and come before their users, and that each type follows from the operation's rule.
     /// Names the broken rule.
     pub fn verify(&self) -> Result<(), String> {
-        let mut seen = slotmap::SecondaryMap::new();
+        let mut seen = SecondaryMap::new();
         for (id, node) in self.iter() {
             let name = node.op.name();
             if !node.inputs.iter().all(|&input| seen.contains_key(input)) {
                 return Err(format!("{name} at {} precedes its operand", node.place));
             }
             seen.insert(id, ());
-            if node.op.states_its_type() {
-                continue;
-            }
             let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &self[input].ty).collect();
-            match infer(&node.op, &inputs) {
+            match expected_type(&node.op, &inputs, &node.ty) {
                 Ok(ty) if ty == node.ty => {}
                 Ok(ty) => return Err(format!("{name} at {} is {ty}, not {}", node.place, node.ty)),
                 Err(what) => return Err(format!("{name} at {}: {what}", node.place)),

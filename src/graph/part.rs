@@ -1,8 +1,6 @@
 //! Parts of a graph, which hand values to each other.
 
-use slotmap::SecondaryMap;
-
-use super::{Graph, NodeId};
+use super::{Graph, Node, NodeId};
 use crate::ops::Op;
 
 /// A part of a graph: a graph of its own, whose nodes have the ids that they have in the whole.
@@ -32,30 +30,18 @@ impl Graph {
         keeps: Vec<NodeId>,
         is_given: impl Fn(NodeId) -> bool,
     ) -> GraphPart {
-        let mut live = SecondaryMap::new();
-        for &id in downloads.iter().chain(&keeps) {
-            live.insert(id, ());
-        }
+        let needed = self.needed_by(downloads.iter().chain(&keeps), &is_given);
         let mut graph = self.clone();
-        for &id in self.order.iter().rev() {
-            if !live.contains_key(id) {
-                continue;
-            }
-            let node = &mut graph.nodes[id];
-            if is_given(id) {
-                node.inputs.clear();
-            }
-            for &input in &node.inputs {
-                live.insert(input, ());
-            }
-        }
-        graph.order.retain(|&id| live.contains_key(id));
+        graph.order.retain(|&id| needed.contains_key(id));
         (graph.downloads, graph.keeps, graph.updates) = (downloads, keeps, Vec::new());
         let (mut uploads, mut residents) = (Vec::new(), Vec::new());
         for &id in &graph.order {
-            let op = &mut graph.nodes[id].op;
+            let Node { op, inputs, .. } = &mut graph.nodes[id];
             let brought = match op {
-                _ if is_given(id) => PartUpload::Made(id),
+                _ if is_given(id) => {
+                    inputs.clear();
+                    PartUpload::Made(id)
+                }
                 Op::Upload(at) => PartUpload::Upload(*at),
                 Op::Resident(at) => {
                     residents.push(*at);

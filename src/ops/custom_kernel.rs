@@ -14,6 +14,13 @@ pub(crate) struct CustomKernel {
     pub function: Option<u32>,
 }
 
+impl CustomKernel {
+    /// True if no function computes it on the CPU.
+    pub fn needs_gpu(&self) -> bool {
+        self.function.is_none()
+    }
+}
+
 /// Storage buffers that every device binds to one kernel.
 pub(crate) const MOST_BINDINGS: usize = 8;
 

@@ -17,6 +17,11 @@ fn operands<'a, const N: usize>(inputs: &[&'a Type]) -> Result<[&'a Type; N], Mi
     inputs.try_into().map_err(|_| MISSING)
 }
 
+/// The type that a node must have: the `stated` one, or that of the rule of `op` over `inputs`.
+pub(crate) fn expected_type(op: &Op, inputs: &[&Type], stated: &Type) -> Result<Type, MistakeKind> {
+    if op.states_its_type() { Ok(stated.clone()) } else { infer(op, inputs) }
+}
+
 /// The type of the result of `op` over `inputs`, or the mistake. Axes and ranges inside `op` are already in range; the
 /// methods that record check them against the user's numbers.
 pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {

@@ -20,7 +20,7 @@ pub(crate) use custom_kernel::{CpuFunction, CustomKernel, MOST_BINDINGS, MOST_IN
 #[cfg(test)]
 pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
-pub(crate) use infer::{check_size, infer};
+pub(crate) use infer::{check_size, expected_type, infer};
 pub(crate) use matmul::MatMulDims;
 pub(crate) use op::{Op, Type};
 pub(crate) use random::{Distribution, Random};

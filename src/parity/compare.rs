@@ -74,9 +74,9 @@ fn travels(what: &str, batch: &GpuCommandBatch) {
         let dtype = own.graph[own_id].ty.dtype;
         for_dtype!(dtype, T => {
             let before: Vec<T> =
-                pollster::block_on(batch.read(BufferId::new(own_id, own.brand))).unwrap();
+                pollster::block_on(batch.read(BufferId::new(own_id, own.batch_id))).unwrap();
             let after: Vec<T> =
-                pollster::block_on(outputs.read(BufferId::new(id, travelled.brand))).unwrap();
+                pollster::block_on(outputs.read(BufferId::new(id, travelled.batch_id))).unwrap();
             let bytes = |x: &[T]| bytemuck::cast_slice::<T, u8>(x).to_vec();
             assert_eq!(bytes(&before), bytes(&after), "{what}: the loaded program's");
         });
@@ -135,7 +135,7 @@ fn magnitude(tensor: &ExactTensor) -> f64 {
 
 fn read(batch: &GpuCommandBatch, node: NodeId, dtype: DType) -> Vec<LaneValue> {
     for_dtype!(dtype, T => {
-        let id = BufferId::<T>::new(node, batch.brand);
+        let id = BufferId::<T>::new(node, batch.batch_id);
         let values = pollster::block_on(batch.read(id)).expect("a download");
         values.into_iter().map(|v| LaneValue::from(crate::Element::scalar(v))).collect()
     })

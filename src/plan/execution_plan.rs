@@ -47,16 +47,6 @@ pub(crate) struct Wave {
     pub uploads: Vec<ValueId>,
 }
 
-/// The place at which a run failed. The first failure is the one of the least site and, within it, of the least
-/// position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FailedElement {
-    /// The operation, by position in [`Plan::sites`].
-    pub site: u32,
-    /// The element, by position in row-major order.
-    pub at: u32,
-}
-
 impl Plan {
     /// The plan of no kernels.
     pub fn empty(backend: Backend) -> Self {
@@ -89,10 +79,7 @@ impl Plan {
 
     /// The predicted time of a run on the target that the plan was made for.
     pub fn predicted(&self, target: &Target) -> Prediction {
-        let steps = self.steps.iter().map(|step| match self.backend {
-            Backend::Cpu => step.cost.cpu_seconds,
-            Backend::Gpu => step.cost.gpu_seconds,
-        });
+        let steps = self.steps.iter().map(|step| step.cost.seconds.on(self.backend));
         let profile = &target.profile;
         let run = profile.side(self.backend).run(steps.sum(), self.bytes_up, self.bytes_down);
         Prediction { overlap: self.overlap, ..run }

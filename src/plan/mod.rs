@@ -6,7 +6,7 @@
 //! - [`pipeline`]: all of these, from a graph to a plan.
 //! - [`placement`]: one plan a side, and the choice among them.
 //! - [`verify`]: checks of each pass's result, in debug builds.
-//! - [`mod@explain`]: a plan as text.
+//! - [`mod@explain`]: a plan as text and as a picture.
 
 mod execution_plan;
 mod explain;
@@ -24,9 +24,9 @@ mod target;
 mod value;
 mod verify;
 
+pub(crate) use self::execution_plan::Plan;
 #[cfg(feature = "gpu")]
 pub(crate) use self::execution_plan::Wave;
-pub(crate) use self::execution_plan::{FailedElement, Plan};
 #[cfg(test)]
 pub(crate) use self::forms::Dims;
 pub(crate) use self::forms::ProductSchedule;
@@ -37,16 +37,17 @@ pub(crate) use self::forms::{
     AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
     MapSchedule, Measure, ProductForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
     RowForm, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
+    WORKGROUP_THREADS,
 };
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::placement::chosen_by::ChosenBy;
 pub(crate) use self::placement::placed::{Pieces, PlacedGraph};
 pub(crate) use self::placement::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub use explain::Explanation;
-pub(crate) use placement::place;
+pub(crate) use placement::choose_route;
 pub(crate) use step::Step;
 #[cfg(test)]
 pub(crate) use step::{Cost, Scratch, StepOp};
-pub(crate) use step_parts::{Border, OperandSource, Space, StepOperand, StepOutput};
+pub(crate) use step_parts::{Border, Join, OperandSource, Space, StepOperand, StepOutput};
 pub(crate) use target::Target;
 pub(crate) use value::{Home, Value, ValueId};

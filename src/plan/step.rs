@@ -7,12 +7,11 @@ use super::step_parts::{
     Border, Join, Lookup, OperandSource, StepContext, StepOperand, StepOutput,
 };
 use super::target::Target;
-use super::value::Value;
-use super::value::ValueId;
+use super::value::{Value, ValueId};
 use crate::base::dtype::Scalar;
 use crate::base::place::Place;
 use crate::cost::Backend;
-use crate::expr::{Expr, ExprNode};
+use crate::expr::Expr;
 use crate::graph::NodeId;
 
 /// One kernel: a form, with expressions in its holes.
@@ -66,25 +65,18 @@ impl Step {
         self.operands.iter().any(|operand| operand.source == OperandSource::Failures)
     }
 
-    /// The join that the step, a map, only copies: its one output, of values that it loads.
-    pub fn copied_join(&self) -> Option<&Join> {
-        let (Form::Map(_), [output]) = (&self.form, &self.outputs[..]) else { return None };
-        let join = self.joins.iter().find(|join| join.joined == output.root)?;
-        let is_load = |&(value, _): &_| matches!(self.expr.node(value), ExprNode::Load(_));
-        join.values.iter().all(is_load).then_some(join)
-    }
-
     /// The contents of the step around its form; `values` are those of its plan.
     pub fn context<'a>(&'a self, values: &'a [Value]) -> StepContext<'a> {
-        let Self { expr, operands, scalars, outputs, lookups, borders, .. } = self;
-        StepContext { expr, operands, scalars, outputs, lookups, borders, values }
+        let Self { expr, operands, scalars, outputs, lookups, borders, joins, .. } = self;
+        StepContext { expr, operands, scalars, outputs, lookups, borders, joins, values }
     }
 
     /// Lets the form find what its expressions are. On a GPU it also chooses its schedule, and asks for the memory of
     /// partial results.
     pub fn tune(&mut self, values: &[Value], target: &Target) {
-        let Self { form, expr, operands, scalars, outputs, lookups, borders, .. } = self;
-        let context = StepContext { expr, operands, scalars, outputs, lookups, borders, values };
+        let Self { form, expr, operands, scalars, outputs, lookups, borders, joins, .. } = self;
+        let context =
+            StepContext { expr, operands, scalars, outputs, lookups, borders, joins, values };
         form.kernel_mut().analyse(&context);
         if target.backend == Backend::Gpu {
             form.kernel_mut().tune(&context, target);
@@ -138,9 +130,24 @@ pub(crate) struct Cost {
     pub flops: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Predicted seconds on each side.
-    pub cpu_seconds: f64,
-    pub gpu_seconds: f64,
+    /// Predicted seconds.
+    pub seconds: SideSeconds,
+}
+
+/// The seconds of a step on either side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct SideSeconds {
+    pub cpu: f64,
+    pub gpu: f64,
+}
+
+impl SideSeconds {
+    pub fn on(self, side: Backend) -> f64 {
+        match side {
+            Backend::Cpu => self.cpu,
+            Backend::Gpu => self.gpu,
+        }
+    }
 }
 
 /// The sum, saturating: a value that is only a view may count more bytes than there are.

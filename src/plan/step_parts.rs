@@ -1,4 +1,4 @@
-//! The parts of a step: operands, outputs, look-ups and borders.
+//! The parts of a step: operands, outputs, look-ups, borders and joins, and all of them as a form sees them.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::value::{Value, ValueId};
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::View;
-use crate::expr::{Expr, Ref};
+use crate::expr::{Expr, ExprNode, Ref};
 
 /// The space that an operand's view runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub(crate) enum Space {
     Key,
     /// Its values: `batch ++ [keys, out]`.
     Value,
-    /// Its mask: `batch ++ [queries, keys]`.
+    /// Its scores, and the mask that is added to them: `batch ++ [queries, keys]`.
     Scores,
     /// The out space of a reduction (`outer`), product (`batch ++ [m, n]`) or attention (`batch ++ [queries, out]`).
     Out,
@@ -130,6 +130,16 @@ pub(crate) struct Join {
     pub values: Vec<(Ref, i64)>,
 }
 
+impl Join {
+    /// The join that a map only copies: its one output, of values that it loads.
+    pub fn copied<'a>(joins: &'a [Self], expr: &Expr, outputs: &[StepOutput]) -> Option<&'a Self> {
+        let [output] = outputs else { return None };
+        let join = joins.iter().find(|join| join.joined == output.root)?;
+        let is_load = |&(value, _): &_| matches!(expr.node(value), ExprNode::Load(_));
+        join.values.iter().all(is_load).then_some(join)
+    }
+}
+
 /// The contents of a step around its form, as the form's methods see them.
 #[derive(Clone, Copy)]
 pub(crate) struct StepContext<'a> {
@@ -139,6 +149,7 @@ pub(crate) struct StepContext<'a> {
     pub outputs: &'a [StepOutput],
     pub lookups: &'a [Lookup],
     pub borders: &'a [Border],
+    pub joins: &'a [Join],
     /// The values that operands and outputs refer to.
     pub values: &'a [Value],
 }

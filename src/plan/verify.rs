@@ -1,7 +1,7 @@
 //! The invariants after each pass. They are checked in debug builds; an error names the pass that broke one.
 
 use crate::error::PlanError;
-use crate::ops::{Type, infer};
+use crate::ops::{Type, expected_type};
 use crate::plan::execution_plan::Plan;
 use crate::plan::order::memory::lives;
 use crate::plan::passes::failure_sites::Sites;
@@ -29,11 +29,9 @@ pub(crate) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
         for (ix, node) in ir.nodes.iter().enumerate() {
             let name = node.op.name();
             ensure!(node.inputs.iter().all(|&input| input < ix), "{name} precedes its operand");
-            if node.op.states_its_type() {
-                continue;
-            }
             let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &ir.nodes[input].ty).collect();
-            let ty = infer(&node.op, &inputs).map_err(|mistake| format!("{name}: {mistake}"))?;
+            let expected = expected_type(&node.op, &inputs, &node.ty);
+            let ty = expected.map_err(|mistake| format!("{name}: {mistake}"))?;
             ensure!(ty == node.ty, "{name} is {} but stated as {}", ty, node.ty);
         }
         let nodes = ir.nodes.len();

@@ -4,7 +4,7 @@ use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{MAX_RANK, Move, Range, Shape, Window};
 use crate::exec::gpu::check_custom;
 use crate::graph::{Graph, Node};
-use crate::ops::{CustomKernel, Distribution, MOST_BINDINGS, Op, Precision, Type, infer};
+use crate::ops::{CustomKernel, Distribution, MOST_BINDINGS, Op, Precision, Type, expected_type};
 
 /// Counts of the crate's kernels have 31 bits.
 const MOST: usize = i32::MAX as usize;
@@ -22,10 +22,7 @@ pub(super) fn check(graph: &Graph, node: &Node) -> Result<(), String> {
     if let Op::Custom(kernel) = &node.op {
         check_custom(kernel, &inputs, &node.ty).map_err(|what| format!("cannot be: {what}"))?;
     }
-    if node.op.states_its_type() {
-        return Ok(());
-    }
-    match infer(&node.op, &inputs) {
+    match expected_type(&node.op, &inputs, &node.ty) {
         Ok(ty) if ty == node.ty => Ok(()),
         Ok(ty) => Err(format!("makes {ty}, not {}", node.ty)),
         Err(what) => Err(format!("cannot be: {what}")),
@@ -130,7 +127,7 @@ fn misfit(op: &Op, inputs: &[&Type], ty: &Type) -> Option<&'static str> {
 
 fn fits_custom(kernel: &CustomKernel, inputs: &[&Type], ty: &Type) -> bool {
     let takes = |ty: &&Type| !matches!(ty.dtype, DType::F16 | DType::Bool);
-    kernel.function.is_none() && inputs.iter().chain([&ty]).all(takes)
+    kernel.needs_gpu() && inputs.iter().chain([&ty]).all(takes)
 }
 
 fn fits_move(to: &Move, from: &Shape) -> bool {

@@ -48,14 +48,11 @@ impl Names {
 
     /// The name of each value that has one: of several the first in order.
     pub fn by_node(&self) -> HashMap<NodeId, Arc<str>> {
-        let mut names: HashMap<NodeId, Arc<str>> = HashMap::new();
-        for (name, &node) in &self.0 {
-            let first = names.entry(node).or_insert_with(|| Arc::clone(name));
-            if name < first {
-                *first = Arc::clone(name);
-            }
-        }
-        names
+        let mut names: Vec<(&Arc<str>, NodeId)> =
+            self.0.iter().map(|(name, &id)| (name, id)).collect();
+        // The last name of a value stays.
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        names.into_iter().map(|(name, id)| (id, Arc::clone(name))).collect()
     }
 
     /// The name of a value of `graph` in messages.

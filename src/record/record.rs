@@ -19,7 +19,7 @@ use crate::residents::{Handle, Keep, UpdateOrder};
 pub struct UntypedId {
     pub(crate) node: NodeId,
     /// The batch that it belongs to.
-    pub(crate) brand: u64,
+    pub(crate) batch_id: u64,
 }
 
 /// The data of all uploads, by position.
@@ -30,7 +30,7 @@ pub(crate) type Uploads = SmallVec<[Arc<HostBuffer>; 4]>;
 pub(crate) struct Record {
     pub(crate) device: Device,
     /// The number by which a batch knows its own ids.
-    pub brand: u64,
+    pub batch_id: u64,
     /// Shared with explanations: a change copies it while they hold it.
     pub graph: Arc<Graph>,
     pub(crate) names: Names,
@@ -45,10 +45,10 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(device: &Device, brand: u64) -> Self {
+    pub(crate) fn new(device: &Device, batch_id: u64) -> Self {
         Self {
             device: device.clone(),
-            brand,
+            batch_id,
             graph: Arc::default(),
             names: Names::default(),
             uploads: Vec::new(),
@@ -66,7 +66,7 @@ impl Record {
 
     /// The node behind an id of this record's batch.
     pub(crate) fn node(&self, value: UntypedId) -> Option<NodeId> {
-        let is_own = value.brand == self.brand && self.graph.get(value.node).is_some();
+        let is_own = value.batch_id == self.batch_id && self.graph.get(value.node).is_some();
         is_own.then_some(value.node)
     }
 
@@ -111,9 +111,16 @@ impl Record {
     }
 
     fn not_given(&self, upload: usize) -> Error {
-        let missing = || DeviceError::broken("an upload has no node").into();
+        match self.upload_node(upload) {
+            Some(node) => DataError::NotGiven(self.origin(node)).into(),
+            None => DeviceError::broken("an upload has no node").into(),
+        }
+    }
+
+    /// The node of the upload at `position`.
+    pub(super) fn upload_node(&self, position: usize) -> Option<NodeId> {
         let mut nodes = self.graph.iter();
-        let node = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));
-        node.map_or_else(missing, |(node, _)| DataError::NotGiven(self.origin(node)).into())
+        let (node, _) = nodes.find(|(_, node)| node.op == Op::Upload(position as u32))?;
+        Some(node)
     }
 }

@@ -41,10 +41,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing yet, for the batch of `brand`.
-    pub fn new(device: &Device, brand: u64) -> Self {
+    /// Nothing yet, for the batch of `batch_id`.
+    pub fn new(device: &Device, batch_id: u64) -> Self {
         Self {
-            recorded: Arc::new(Record::new(device, brand)),
+            recorded: Arc::new(Record::new(device, batch_id)),
             slice_updates: HashMap::new(),
             changing: Vec::new(),
             mistakes: Vec::new(),
@@ -80,9 +80,7 @@ impl Recorder {
 
     /// An upload whose data is being changed, if there is any.
     pub fn being_changed(&self) -> Option<Origin> {
-        let mut nodes = self.recorded.graph.iter();
-        let &position = self.changing.first()?;
-        let (node, _) = nodes.find(|(_, node)| node.op == Op::Upload(position as u32))?;
+        let node = self.recorded.upload_node(*self.changing.first()?)?;
         Some(self.recorded.origin(node))
     }
 

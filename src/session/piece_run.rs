@@ -16,10 +16,10 @@ use crate::device::{Device, PreparedPlan};
 use crate::error::{DeviceError, Result};
 use crate::exec::budget::Permit;
 use crate::exec::gpu;
-use crate::exec::{HostBuffer, cpu, memory};
+use crate::exec::{FailedElement, HostBuffer, cpu, memory};
 use crate::graph::NodeId;
 use crate::ops::CpuFunction;
-use crate::plan::{FailedElement, Plan};
+use crate::plan::Plan;
 use crate::residents::{Handle, Storage, all_on_device, all_on_host};
 
 pub(super) struct PieceRun<'a> {

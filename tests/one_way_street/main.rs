@@ -48,7 +48,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
     (
         "exec",
         &[
-            &["arranged", "budget", "deadline", "janitor", "threads"],
+            &["arranged", "budget", "deadline", "failed_element", "janitor", "threads"],
             &["memory"],
             &["words"],
             &["host", "patch"],
@@ -119,7 +119,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("rayon", &["exec/threads"]),
     ("futures_timer", &["exec/deadline", "exec/gpu"]),
     ("bytes", &["exec", "batch"]),
-    ("petgraph", &["graph"]),
+    ("petgraph", &["graph", "plan/placement"]),
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),
     ("tokio", &["exec", "device", "residents", "batch"]),

@@ -70,6 +70,11 @@ impl Shape {
         Some(Self(dims))
     }
 
+    /// The size of the last axis but one: the rows of a matrix.
+    pub(crate) fn rows(&self) -> usize {
+        self.rank().checked_sub(2).map_or(1, |axis| self.0[axis])
+    }
+
     /// The size of `axis` when the shape is padded on the left with ones to `rank`.
     fn aligned(&self, axis: usize, rank: usize) -> usize {
         let missing = rank - self.rank();

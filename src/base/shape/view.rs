@@ -19,6 +19,21 @@ pub(crate) enum Move {
     Window { axis: usize, window: Window },
 }
 
+impl Move {
+    /// True if the movement changes nothing of `shape`.
+    pub fn is_identity(&self, shape: &Shape) -> bool {
+        match self {
+            Self::Reshape(to) | Self::Broadcast(to) => to == shape,
+            Self::Permute(axes) => axes.iter().enumerate().all(|(i, &axis)| i == axis),
+            Self::Slice(ranges) => ranges
+                .iter()
+                .zip(shape.dims())
+                .all(|(range, &dim)| *range == Range { start: 0, step: 1, count: dim }),
+            Self::Window { .. } => false,
+        }
+    }
+}
+
 /// The windows along an axis: `size` elements `dilation` apart, each window `step` past the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Window {
@@ -50,6 +65,17 @@ pub(crate) struct Range {
     pub start: i64,
     pub step: i64,
     pub count: usize,
+}
+
+impl Range {
+    /// This range, and of that another.
+    pub fn then(self, next: Self) -> Self {
+        Self {
+            start: self.start + next.start * self.step,
+            step: self.step * next.step,
+            count: next.count,
+        }
+    }
 }
 
 /// A strided index map: element `(c0, c1, …)` of `dims` lies at `offset + Σ cᵢ·strideᵢ`.
@@ -85,6 +111,12 @@ impl View {
 
     pub fn shape(&self) -> Shape {
         Shape::new(&self.dims)
+    }
+
+    /// The points along axes with a stride: the most elements that the view reaches.
+    pub fn moving_points(&self) -> usize {
+        let moving = self.dims.iter().zip(&self.strides).filter(|&(_, &stride)| stride != 0);
+        moving.fold(1, |points, (&dim, _)| points.saturating_mul(dim))
     }
 
     /// True if element `i` in row-major order lies at `i`: the view is the whole buffer as it is.
@@ -304,6 +336,16 @@ mod tests {
         }
         // Seven of the whole, two that split the permuted axes, one that splits the sliced.
         assert_eq!(reshaped, 10);
+    }
+
+    #[test]
+    fn ranges_compose() {
+        let first = Range { start: 9, step: -2, count: 5 };
+        let next = Range { start: 1, step: 3, count: 2 };
+        let values: Vec<i64> = (0..5).map(|i| 9 - 2 * i).collect();
+        let joined = first.then(next);
+        let got: Vec<i64> = (0..2).map(|i| joined.start + i * joined.step).collect();
+        assert_eq!(got, [values[1], values[4]]);
     }
 
     #[test]

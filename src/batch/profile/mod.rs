@@ -166,10 +166,7 @@ fn kernels(
         let spans = || spans.iter().filter(is_mine);
         let start = spans().map(|span| span.start).min();
         let end = spans().map(|span| span.start + span.time).max();
-        let seconds = match plan.backend {
-            Backend::Cpu => step.cost.cpu_seconds,
-            Backend::Gpu => step.cost.gpu_seconds,
-        };
+        let seconds = step.cost.seconds.on(plan.backend);
         KernelProfile {
             kernel: step.label(),
             form: step.form.kernel().name(),

@@ -138,7 +138,7 @@ impl Inner {
     pub(super) fn find(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
         let name = match key.0 {
             IdOrName::Id(value) => {
-                let unknown = Unknown::Id { id_of: value.brand };
+                let unknown = Unknown::Id { id_of: value.batch_id };
                 return self.recorded.node(value).ok_or(unknown);
             }
             IdOrName::Name(name) => name,
@@ -162,7 +162,7 @@ impl Inner {
     /// The node of an input.
     pub(super) fn input_node(&self, key: ValueKey<'_>) -> Result<NodeId> {
         let id = self.find(key).map_err(|unknown| match unknown {
-            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.brand },
+            Unknown::Id { id_of } => DataError::Foreign { id_of, batch: self.recorded.batch_id },
             Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
         })?;
         self.recorded.upload(id)?;

@@ -268,7 +268,7 @@ fn upload_of(recorder: &Recorder, value: UntypedId, given: Option<usize>) -> Res
     let recorded = recorder.recorded();
     let node = recorded
         .node(value)
-        .ok_or(DataError::Foreign { id_of: value.brand, batch: recorded.brand })?;
+        .ok_or(DataError::Foreign { id_of: value.batch_id, batch: recorded.batch_id })?;
     let position = recorded.upload(node)?;
     let shape = &recorded.graph[node].ty.shape;
     if let Some(given) = given.filter(|&given| given != shape.elements()) {

@@ -32,8 +32,8 @@ impl AnyId {
     /// The id with its element type; `None` if that is another one.
     #[must_use]
     pub fn typed<T: Element>(self) -> Option<BufferId<T>> {
-        let UntypedId { node, brand } = self.value;
-        (self.dtype == T::DTYPE).then(|| BufferId::new(node, brand))
+        let UntypedId { node, batch_id } = self.value;
+        (self.dtype == T::DTYPE).then(|| BufferId::new(node, batch_id))
     }
 }
 

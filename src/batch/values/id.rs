@@ -35,18 +35,18 @@ use crate::record::UntypedId;
 /// ```
 pub struct BufferId<T> {
     pub(crate) node: NodeId,
-    pub(crate) brand: u64,
+    pub(crate) batch_id: u64,
     element: PhantomData<fn() -> T>,
 }
 
 impl<T> BufferId<T> {
-    pub(crate) fn new(node: NodeId, brand: u64) -> Self {
-        Self { node, brand, element: PhantomData }
+    pub(crate) fn new(node: NodeId, batch_id: u64) -> Self {
+        Self { node, batch_id, element: PhantomData }
     }
 
     /// The id without its element type.
     pub(crate) fn value(self) -> UntypedId {
-        UntypedId { node: self.node, brand: self.brand }
+        UntypedId { node: self.node, batch_id: self.batch_id }
     }
 }
 
@@ -58,17 +58,17 @@ impl<T> Clone for BufferId<T> {
 impl<T> Copy for BufferId<T> {}
 impl<T> PartialEq for BufferId<T> {
     fn eq(&self, other: &Self) -> bool {
-        (self.node, self.brand) == (other.node, other.brand)
+        (self.node, self.batch_id) == (other.node, other.batch_id)
     }
 }
 impl<T> Eq for BufferId<T> {}
 impl<T> std::hash::Hash for BufferId<T> {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (self.node, self.brand).hash(state);
+        (self.node, self.batch_id).hash(state);
     }
 }
 impl<T: Element> fmt::Debug for BufferId<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BufferId<{}>({:?} of batch {})", T::DTYPE, self.node, self.brand)
+        write!(f, "BufferId<{}>({:?} of batch {})", T::DTYPE, self.node, self.batch_id)
     }
 }

@@ -13,7 +13,7 @@ use crate::residents::SliceUpdate;
 
 impl GpuCommandBatch {
     pub(crate) fn tensor<T: Element>(&self, node: NodeId) -> Tensor<'_, T> {
-        Tensor::new(self, BufferId::new(node, self.brand))
+        Tensor::new(self, BufferId::new(node, self.batch_id))
     }
 
     /// An operand as a tensor. A number is recorded, a foreign id stays foreign.
@@ -50,7 +50,7 @@ impl GpuCommandBatch {
         // A mistake is recorded under any type.
         let dtype = inferred.map_or(operands[0].dtype, |ty| ty.dtype);
         let node = recorder.record(op, &values, dtype);
-        AnyId { value: UntypedId { node, brand: self.brand }, dtype }
+        AnyId { value: UntypedId { node, batch_id: self.batch_id }, dtype }
     }
 
     /// Records values that come from no others.

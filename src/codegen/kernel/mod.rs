@@ -17,4 +17,4 @@ pub(super) use self::params::WORKGROUP;
 pub(super) use self::positions::{OuterMaps, passed};
 
 /// Threads of a workgroup, except where a template says otherwise.
-pub(super) const THREADS: usize = 256;
+pub(super) const THREADS: usize = crate::plan::WORKGROUP_THREADS;

@@ -23,7 +23,7 @@ pub(crate) struct PreparedGraph {
     pub bytes: u64,
     /// Device memory that a run holds at once.
     pub peak_bytes: u64,
-    /// True if the side was not predicted only because the data of a resident is on the GPU alone.
+    /// True if the side would have been predicted, had no resident its data on the GPU alone.
     pub is_bound_by_data: bool,
     /// The route that was asked for, if it was not left to prediction.
     pub asked: Option<Route>,

@@ -1,8 +1,7 @@
 //! The first failure of a run on its data.
 
 use crate::base::sync::Mutex;
-
-use crate::plan::FailedElement;
+use crate::exec::FailedElement;
 
 /// The first failure of a run so far: that of the least site, and there of the least position.
 #[derive(Debug, Default)]

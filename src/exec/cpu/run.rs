@@ -12,9 +12,9 @@ use super::program::{CpuProgram, Tapes};
 use super::values::{HeldValues, RunData, RunValues};
 use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
-use crate::exec::HostBuffer;
+use crate::exec::{FailedElement, HostBuffer};
 use crate::ops::CpuFunction;
-use crate::plan::{FailedElement, Form, Plan, Step};
+use crate::plan::{Form, Plan, Step};
 
 #[derive(Debug)]
 pub(crate) struct CpuRun {

@@ -17,9 +17,8 @@ use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::{DeviceError, MistakeKind, Result};
 use crate::exec::memory::MemoryCounts;
-use crate::exec::{HostBuffer, SliceWrite};
+use crate::exec::{FailedElement, HostBuffer, SliceWrite};
 use crate::ops::{CustomKernel, Type};
-use crate::plan::FailedElement;
 
 /// A type without values. It is private, so that other rooms are compiled as if the types here had values.
 #[derive(Clone, Copy, PartialEq)]

@@ -14,7 +14,7 @@ use super::{Graph, NodeId};
 use crate::base::dtype::Scalar;
 use crate::base::shape::{Move, Shape};
 use crate::error::MistakeKind;
-use crate::ops::{Op, Type, infer};
+use crate::ops::{Op, Type, expected_type};
 
 impl Graph {
     /// Traces the rows of `inputs`, the leading axis of each, of size `rows` > 1, to all sources and to all values that
@@ -74,12 +74,8 @@ impl Graph {
             }
             let node = &graph[id];
             crate::ops::check_size(&node.ty.shape).map_err(|what| (id, what))?;
-            if node.op.states_its_type() {
-                continue;
-            }
             let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &graph[input].ty).collect();
-            let fits = infer(&node.op, &inputs);
-            match fits {
+            match expected_type(&node.op, &inputs, &node.ty) {
                 Ok(ty) if ty == node.ty => {}
                 Ok(ty) => {
                     return Err((id, MistakeKind::Broadcast(node.ty.shape.clone(), ty.shape)));

@@ -167,33 +167,33 @@ impl TracedNode<'_> {
         let Ok(dims) = MatMulDims::of(&self.graph[x].ty.shape, &self.graph[w].ty.shape) else {
             return self.mixes(ALONG);
         };
-        let place = |id, side: usize, inner: usize| match self.of(id) {
-            RowTrace::Each(rows) if rows.axis == inner => Some((OperandAxis::Inner, rows)),
+        let role = |id, side: usize, summed: usize| match self.of(id) {
+            RowTrace::Each(rows) if rows.axis == summed => Some((OperandAxis::Summed, rows)),
             RowTrace::Each(rows) if rows.axis == side => Some((OperandAxis::Side, rows)),
             RowTrace::Each(rows) => Some((OperandAxis::Batch, rows)),
             _ => None,
         };
-        let at_x = place(x, rx.wrapping_sub(2), rx - 1);
-        let at_w = if dims.vector_w { place(w, usize::MAX, 0) } else { place(w, rw - 1, rw - 2) };
+        let at_x = role(x, rx.wrapping_sub(2), rx - 1);
+        let at_w = if dims.vector_w { role(w, usize::MAX, 0) } else { role(w, rw - 1, rw - 2) };
         let rank = self.node().ty.shape.rank();
-        let inner = |rows: RowAxis, axis| RowAxis { axis, ..rows };
+        let along = |rows: RowAxis, axis| RowAxis { axis, ..rows };
         Ok(RowTrace::Each(match (at_x, at_w) {
-            (Some((OperandAxis::Inner, a)), Some((OperandAxis::Inner, b)))
+            (Some((OperandAxis::Summed, a)), Some((OperandAxis::Summed, b)))
                 if a.inner == b.inner =>
             {
                 return Ok(RowTrace::Reduced(RowReduction::Sum, self.id));
             }
-            (Some((OperandAxis::Inner, rows)), None) => {
+            (Some((OperandAxis::Summed, rows)), None) => {
                 let axis = if dims.vector_w { 0 } else { rw - 2 };
-                return Err(Untraced::Long(w, inner(rows, axis)));
+                return Err(Untraced::Long(w, along(rows, axis)));
             }
-            (None, Some((OperandAxis::Inner, rows))) => {
-                return Err(Untraced::Long(x, inner(rows, rx - 1)));
+            (None, Some((OperandAxis::Summed, rows))) => {
+                return Err(Untraced::Long(x, along(rows, rx - 1)));
             }
             (Some((OperandAxis::Side, rows)), None) => {
-                inner(rows, rank - if dims.vector_w { 1 } else { 2 })
+                along(rows, rank - if dims.vector_w { 1 } else { 2 })
             }
-            (None, Some((OperandAxis::Side, rows))) => inner(rows, rank - 1),
+            (None, Some((OperandAxis::Side, rows))) => along(rows, rank - 1),
             (Some((OperandAxis::Batch, _)) | None, Some((OperandAxis::Batch, _)) | None) => {
                 let batch = dims.batch.rank();
                 let shifts = [(x, rx.saturating_sub(2)), (w, rw.saturating_sub(2))];
@@ -218,7 +218,7 @@ impl TracedNode<'_> {
         self.common(with_rows.map(|&id| (id, rank - self.rank(id))))
     }
 
-    /// The place of the axis of rows, counted from the last axis, which is 1; 0 for an operand without rows.
+    /// The axis of rows, counted from the last axis, which is 1; 0 for an operand without rows.
     fn axis_from_end(&self, id: NodeId) -> usize {
         match self.of(id) {
             RowTrace::Each(rows) => self.rank(id) - rows.axis,
@@ -303,7 +303,7 @@ enum OperandAxis {
     /// The rows of x or the columns of w.
     Side,
     /// The axis that is summed over.
-    Inner,
+    Summed,
 }
 
 fn reduction(op: Reduction) -> Option<RowReduction> {

@@ -25,7 +25,7 @@ pub(crate) enum RowReduction {
 /// The way in which a value depends on rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowTrace {
-    /// It does not.
+    /// It depends on none.
     Fixed,
     /// Each row of it depends on the same row of the inputs alone.
     Each(RowAxis),

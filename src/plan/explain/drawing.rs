@@ -3,7 +3,8 @@
 use super::Explanation;
 use super::not_fused::Unfused;
 use super::operations::operations;
-use super::reasons::{parts_with_reasons, transfers};
+use super::reasons::parts_with_reasons;
+use super::transfers::transfers;
 use crate::cost::{Backend, Limits};
 use crate::ops::Type;
 use crate::picture::{Kernel, Memory, Part, Picture, Stored, Transfer};
@@ -146,11 +147,7 @@ impl Explanation {
 
 /// A step as a kernel, without the reasons.
 fn kernel(step: &Step, side: Backend, has_other: bool) -> Kernel {
-    let on = |side: Backend| match side {
-        Backend::Cpu => step.cost.cpu_seconds,
-        Backend::Gpu => step.cost.gpu_seconds,
-    };
-    let form = step.form.kernel();
+    let (form, seconds) = (step.form.kernel(), step.cost.seconds);
     Kernel {
         label: step.label(),
         form: form.name(),
@@ -162,8 +159,8 @@ fn kernel(step: &Step, side: Backend, has_other: bool) -> Kernel {
         flops: (form.measure() == Measure::Flops).then_some(step.cost.flops),
         bytes_read: step.cost.bytes_read,
         bytes_written: step.cost.bytes_written,
-        predicted: on(side),
-        elsewhere: has_other.then(|| on(side.other())),
+        predicted: seconds.on(side),
+        elsewhere: has_other.then(|| seconds.on(side.other())),
         measured: None,
         reason: String::new(),
         not_fused_with: Vec::new(),

@@ -1,14 +1,15 @@
 //! [`Explanation`]: a plan as text that a person understands, with its predicted times and the reasons for its sides.
-//! The files beside this one have its page and tables of kernels, the reasons, and its picture.
+//! The files beside this one have its text, its table of sides, the reasons, the transfers, and its picture.
 
 mod drawing;
 mod not_fused;
 mod operations;
-mod page;
 #[cfg(test)]
-mod pictures;
+mod picture_tests;
 mod reasons;
 mod side_table;
+mod text;
+mod transfers;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,8 +18,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use self::page::Printer;
 use self::side_table::table;
+use self::text::Printer;
 use super::{Home, Pieces, PlacedGraph, Plan, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
@@ -110,7 +111,7 @@ impl Explanation {
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
-            Printer::new(plan, &limits).page(text);
+            Printer::new(plan, &limits).print(text);
         };
         let mut text = self.heading().join("\n  ") + "\n";
         match &placed.pieces {
@@ -149,7 +150,7 @@ impl Explanation {
         &self.sides
     }
 
-    /// The number of dispatches of the GPU (a split reduction takes two); one for a kernel on the host's cores.
+    /// The number of dispatches of the GPU (a reduction in parts takes two); one for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
         self.placed.pieces.iter().map(|plan| plan.dispatches()).sum()
@@ -264,7 +265,7 @@ mod tests {
         let target = Target { backend, limits, profile };
         let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
         let mut text = head(&plan) + "\n";
-        Printer::new(&plan, &target.limits).page(&mut text);
+        Printer::new(&plan, &target.limits).print(&mut text);
         text
     }
 

@@ -4,8 +4,7 @@ use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Form;
 use crate::plan::step::Step;
 use crate::plan::step_parts::OperandSource;
-use crate::plan::value::Home;
-use crate::plan::value::ValueId;
+use crate::plan::value::{Home, ValueId};
 
 /// The step that makes a value of a plan, and the uses of the value.
 #[derive(Clone, Copy, Default)]

@@ -1,4 +1,4 @@
-//! The reason for the side of each step, and the transfers between the sides.
+//! The reason for the side of each step.
 
 use std::fmt;
 
@@ -7,10 +7,7 @@ use crate::cost::{Backend, Residence};
 use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::{PartOf, SideTargets, Steps};
 use crate::plan::step::Step;
-use crate::plan::step::total;
-use crate::plan::value::Home;
-use crate::plan::value::ValueId;
-use crate::plan::{Phase, Pieces, PlacedGraph, Plan, SplitPart, Target};
+use crate::plan::{Phase, Pieces, PlacedGraph, Plan, SplitPart};
 
 /// The reason for the side of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,8 +102,8 @@ fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
     let mut sides = vec![side; steps.whole.steps.len()];
     let now = problem.cost(&sides).unwrap_or(f64::INFINITY);
     let mut reason = |(at, step): (usize, &Step)| {
-        let (cpu, gpu) = (step.cost.cpu_seconds, step.cost.gpu_seconds);
-        let saved = if side == Backend::Gpu { gpu - cpu } else { cpu - gpu };
+        let seconds = step.cost.seconds;
+        let saved = seconds.on(side) - seconds.on(side.other());
         if saved <= 0.0 {
             return Reason::Faster;
         }
@@ -121,49 +118,4 @@ fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
         if moved >= now { Reason::Transfers(handed_over) } else { Reason::Little(now - moved) }
     };
     steps.whole.steps.iter().enumerate().map(&mut reason).collect()
-}
-
-/// Values that go from one side to the other together.
-pub(super) struct Transfer {
-    /// `upload`, `download`, or from which side to which.
-    pub name: &'static str,
-    pub values: Vec<ValueId>,
-    pub bytes: u64,
-    /// Predicted seconds.
-    pub seconds: f64,
-}
-
-/// The transfers of a plan for the GPU, which may be a `part` of a split; none for one of the host.
-pub(super) fn transfers(plan: &Plan, part: Option<PartOf<'_>>, gpu: &Target) -> Vec<Transfer> {
-    if plan.backend != Backend::Gpu {
-        return Vec::new();
-    }
-    let (mut uploads, mut made, mut results, mut handed) = (vec![], vec![], vec![], vec![]);
-    for (value, at) in plan.values.iter().zip(0..) {
-        let id = ValueId(at);
-        if let Home::Upload { input, .. } = value.home {
-            let maker = part.and_then(|part| part.maker(input));
-            if maker.is_some() { &mut made } else { &mut uploads }.push(id);
-        }
-        if plan.downloads.contains(&id) {
-            let is_result = part.is_none_or(|part| part.is_result(id));
-            if is_result { &mut results } else { &mut handed }.push(id);
-        }
-    }
-    let size = |id: &ValueId| plan.values[id.index()].bytes(&gpu.limits);
-    let prediction = plan.predicted(gpu);
-    let (up, down) = ((prediction.up, plan.bytes_up), (prediction.down, plan.bytes_down));
-    let all = [
-        ("upload", uploads, up),
-        ("cpu → gpu", made, up),
-        ("gpu → cpu", handed, down),
-        ("download", results, down),
-    ];
-    let moved = |(name, values, (time, together)): (_, Vec<ValueId>, (f64, u64))| {
-        let bytes = total(values.iter().map(size));
-        // Values that go together share the time by size.
-        let share = if together == 0 { 0.0 } else { bytes as f64 / together as f64 };
-        Transfer { name, values, bytes, seconds: time * share }
-    };
-    all.into_iter().filter(|(_, values, _)| !values.is_empty()).map(moved).collect()
 }

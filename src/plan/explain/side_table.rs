@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::reasons::{PartReasons, parts_with_reasons, transfers};
+use super::reasons::{PartReasons, parts_with_reasons};
+use super::transfers::transfers;
 use crate::base::units::{bytes, seconds};
 use crate::cost::Residence;
 use crate::plan::placement::chosen_by::ChosenBy;
@@ -12,21 +13,21 @@ use crate::plan::{Phase, PlacedGraph};
 
 /// Prints the time of each step on both sides, the reason for its side, and each transfer.
 pub(super) fn table(
-    page: &mut String,
+    text: &mut String,
     placed: &PlacedGraph,
     sides: SideTargets<'_>,
     residents: &[Residence],
     chosen_by: ChosenBy,
 ) {
-    let _ = writeln!(page, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
+    let _ = writeln!(text, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
     let parts = parts_with_reasons(placed, sides, residents, chosen_by);
     for PartReasons { steps, phase, reasons } in &parts {
         let side =
             phase.map_or_else(|| steps.whole.backend.to_string(), |at| column(at).to_owned());
         for (at, (step, why)) in steps.whole.steps.iter().zip(reasons).enumerate() {
             let name = shortened(&format!("{}. {}", at + 1, step.label()));
-            let [cpu, gpu] = [step.cost.cpu_seconds, step.cost.gpu_seconds].map(seconds);
-            let _ = writeln!(page, "  {name:34} {side:12} {cpu:>8} {gpu:>8}  {why}");
+            let [cpu, gpu] = [step.cost.seconds.cpu, step.cost.seconds.gpu].map(seconds);
+            let _ = writeln!(text, "  {name:34} {side:12} {cpu:>8} {gpu:>8}  {why}");
         }
     }
     for moved in
@@ -35,7 +36,7 @@ pub(super) fn table(
         let names: Vec<String> = moved.values.iter().map(|id| format!("v{}", id.0)).collect();
         let name = shortened(&format!("{} {}", moved.name, names.join(", ")));
         let (moved, time) = (bytes(moved.bytes), seconds(moved.seconds));
-        let _ = writeln!(page, "  {name:34} {moved:12} {:>8} {time:>8}", "");
+        let _ = writeln!(text, "  {name:34} {moved:12} {:>8} {time:>8}", "");
     }
 }
 
@@ -61,12 +62,12 @@ fn shortened(name: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
     use crate::batch::{GpuCommandBatch, Tensor};
     use crate::cost::{Curve, Placement};
     use crate::device::Device;
+    use crate::plan::Target;
+    use crate::plan::explain::picture_tests::explanation;
     use crate::plan::placement::tests::{divided, targets};
-    use crate::plan::{Explanation, Target, place};
 
     /// The explanation of a product of 64² and the operations that follow.
     fn page(
@@ -78,15 +79,7 @@ mod tests {
         let batch = GpuCommandBatch::new(&Device::cpu());
         let x = batch.upload_shaped(vec![0.0_f32; 64 * 64], [64, 64]);
         follow(x.matmul(x));
-        let recorded = batch.recorded();
-        let graph = &recorded.graph;
-        let placed = place(graph, targets, &placement, None, &[], room).expect("a plan");
-        let chosen_by = match placement {
-            Placement::Auto => ChosenBy::Times,
-            placement => ChosenBy::Asked(placement),
-        };
-        let names = recorded.names.by_node();
-        Explanation::new(placed.into(), graph, names, targets, Some(chosen_by), &[]).to_string()
+        explanation(&batch, targets, placement, room).to_string()
     }
 
     /// The line of the table that begins with `name`, without repeated spaces.

@@ -1,15 +1,16 @@
 //! The trait of kernel forms: all facts that the plan needs about one.
 
+use super::host_work::with_indexed_loads;
 use super::tally::Tally;
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
 use crate::ops::CustomKernel;
-use crate::plan::step_parts::{OperandSource, Space, StepContext, StepOperand};
+use crate::plan::step_parts::{Space, StepContext};
 use crate::plan::target::Target;
 
-/// Threads of a workgroup that share the work of a row: the most that WebGPU promises.
-pub(super) const WORKGROUP_THREADS: usize = 256;
+/// Threads of a workgroup: the most that WebGPU promises.
+pub(crate) const WORKGROUP_THREADS: usize = 256;
 
 /// Everything that the plan must know of a kernel form.
 pub(crate) trait KernelForm {
@@ -56,23 +57,8 @@ pub(crate) trait KernelForm {
     }
 
     /// The work on the host, where `work` is that of a GPU's kernel.
-    fn on_host(&self, work: Work) -> Work {
-        work
-    }
-
-    /// The elements that the host loads one by one, each with an index to find and to check.
-    fn host_indexed_loads(&self, context: &StepContext<'_>) -> f64 {
-        indexed_loads(context.operands)
-    }
-
-    /// The flops of the form's work that the host does not do.
-    fn host_spares(&self, _context: &StepContext<'_>) -> f64 {
-        0.0
-    }
-
-    /// The flops of the host's products over the flops asked for.
-    fn host_padding(&self) -> f64 {
-        1.0
+    fn on_host(&self, work: Work, context: &StepContext<'_>) -> Work {
+        with_indexed_loads(work, context.operands)
     }
 
     /// The unit in which the form's work is told to people.
@@ -99,15 +85,6 @@ pub(crate) enum Measure {
     Flops,
     /// A number of elements, of which each costs more moves than arithmetic.
     Elements(u64),
-}
-
-/// The elements that are loaded one by one through views of operands.
-pub(super) fn indexed_loads(operands: &[StepOperand]) -> f64 {
-    let indexed = operands.iter().filter(|operand| match operand.source {
-        OperandSource::Iota => operand.view.dims.len() > 1,
-        _ => operand.clamp,
-    });
-    indexed.map(|operand| points(&operand.view.dims) as f64).sum()
 }
 
 /// The words of the partial results of so many parts, each of these dimensions; 0 for one part.

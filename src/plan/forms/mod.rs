@@ -7,6 +7,7 @@
 pub(super) mod attention;
 pub(super) mod axes;
 pub(super) mod custom;
+mod host_work;
 mod kernel_form;
 pub(super) mod map;
 pub(super) mod product;
@@ -19,7 +20,8 @@ mod tally;
 pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
 pub(crate) use self::axes::{CollapsedAxes, Dims};
 pub(crate) use self::custom::CustomForm;
-pub(crate) use self::kernel_form::{KernelForm, Measure};
+pub(crate) use self::host_work::without_repeats;
+pub(crate) use self::kernel_form::{KernelForm, Measure, WORKGROUP_THREADS};
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
     ProductForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,

@@ -49,15 +49,15 @@ pub(crate) enum SortSchedule {
     /// A workgroup finds the first few of a row or, with more than one, of each of this many parts, among which a
     /// second dispatch selects.
     Select { parts: usize },
-    /// All by one digit of so many bits of their keys after the other; elements move through the scratch memory. Those
-    /// of equal digits are found by votes of subgroups, or by counters that each thread keeps.
+    /// A radix sort by digits of so many bits: elements move through the scratch memory once for each digit. Votes of
+    /// subgroups, or counters of each thread, find the elements of equal digits.
     Digits { bits: u32, votes: bool },
 }
 
 impl SortSchedule {
     /// Elements that a workgroup takes of a row.
     pub fn tile(self) -> usize {
-        256 * if let Self::Digits { votes: true, .. } = self { 12 } else { 8 }
+        WORKGROUP_THREADS * if let Self::Digits { votes: true, .. } = self { 12 } else { 8 }
     }
 
     /// The number of GPU dispatches to sort elements of `dtype`.

@@ -1,7 +1,6 @@
 //! The pass *order*: an order of the steps that keeps the memory in use low.
 
-use crate::plan::step::Step;
-use crate::plan::step::total;
+use crate::plan::step::{Step, total};
 use crate::plan::value::ValueId;
 
 /// Orders `steps` so that each comes after the makers of its operands. Among the steps that could run next, the one

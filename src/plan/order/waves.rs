@@ -25,7 +25,7 @@ pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64], target: &Target) {
     let mut steps: Vec<Timing> = plan
         .steps
         .iter()
-        .map(|step| Timing { packing: 0.0, working: step.cost.gpu_seconds })
+        .map(|step| Timing { packing: 0.0, working: step.cost.seconds.gpu })
         .collect();
     for &(value, step) in &uploads {
         steps[step].packing += stored_bytes[value.index()] as f64 / rate;

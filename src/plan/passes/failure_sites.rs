@@ -17,15 +17,15 @@ use crate::ops::{Elementwise, Op};
 /// The operations that can fail.
 pub(crate) struct Sites {
     /// The number of each node.
-    of: Vec<Option<u32>>,
+    numbers: Vec<Option<u32>>,
     pub nodes: Vec<NodeId>,
 }
 
 impl Sites {
     pub fn of(ir: &Ir) -> Self {
-        let mut sites = Self { of: vec![None; ir.nodes.len()], nodes: Vec::new() };
+        let mut sites = Self { numbers: vec![None; ir.nodes.len()], nodes: Vec::new() };
         for ix in (0..ir.nodes.len()).filter(|&ix| can_fail(ir, ix)) {
-            sites.of[ix] = Some(sites.nodes.len() as u32);
+            sites.numbers[ix] = Some(sites.nodes.len() as u32);
             sites.nodes.push(ir.nodes[ix].node);
         }
         sites
@@ -33,7 +33,7 @@ impl Sites {
 
     /// The number of the node, if it can fail.
     pub fn get(&self, ix: Ix) -> Option<u32> {
-        self.of[ix]
+        self.numbers[ix]
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::base::place::Place;
 use crate::cost::Backend;
 use crate::error::PlanError;
+use crate::ops::CustomKernel;
 use crate::plan::step::Step;
 use crate::plan::target::Target;
 use crate::plan::value::Value;
@@ -22,9 +23,8 @@ pub(crate) fn check(steps: &[Step], values: &[Value], target: &Target) -> Result
         let what = || format!("{}{}", value.dtype, value.shape);
         check_bytes(value.bytes(limits), &value.place, value.op, &what)?;
     }
-    let needs_gpu = |step: &&Step| {
-        step.form.kernel().custom_kernel().is_some_and(|kernel| kernel.function.is_none())
-    };
+    let needs_gpu =
+        |step: &&Step| step.form.kernel().custom_kernel().is_some_and(CustomKernel::needs_gpu);
     if let (Backend::Cpu, Some(step)) = (backend, steps.iter().find(needs_gpu)) {
         return Err(PlanError::GpuOnly { place: step.place.to_string() });
     }

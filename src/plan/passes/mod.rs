@@ -8,7 +8,7 @@
 //! 6. [`path`]: fold movements.
 //! 7. [`fuse`]: group operations to kernels, by the rules of [`reads`] and [`failure_sites`].
 //! 8. [`storage`]: the homes of values.
-//! 9. [`emit`]: a step a kernel, with expressions over its values, then [`Step::tune`](super::step::Step::tune).
+//! 9. [`emit`]: the step of each kernel, with expressions over its values, then [`Step::tune`](super::step::Step::tune).
 //! 10. [`predict`]: the cost of each step.
 //! 11. [`limits`]: refuse steps that the device cannot run.
 

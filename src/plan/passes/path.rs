@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use super::ir::{Ir, Ix};
-use super::simplify::is_identity;
 use crate::base::shape::{Move, Shape, View};
 use crate::ops::Op;
 
@@ -31,7 +30,7 @@ impl Path {
 
     /// This path, then `next`, which leads to `shape`.
     pub fn then(&self, next: Move, shape: Shape) -> Self {
-        if is_identity(&next, &self.shape) {
+        if next.is_identity(&self.shape) {
             return self.clone();
         }
         let before = self.before(&next);

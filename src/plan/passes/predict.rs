@@ -1,14 +1,11 @@
 //! The cost of a step, and how long it should take on each side.
 
-use crate::base::shape::{View, points};
-use crate::cost::{Backend, Limits, WINDOW_FLOPS, Work};
-use crate::expr::{ExprNode, Ref};
-use crate::plan::forms::Tally;
-use crate::plan::step::{Cost, Step, total};
+use crate::cost::{Backend, Limits, Work};
+use crate::plan::forms::{Tally, without_repeats};
+use crate::plan::step::{Cost, SideSeconds, Step, total};
 use crate::plan::step_parts::OperandSource;
 use crate::plan::target::Target;
-use crate::plan::value::Value;
-use crate::plan::value::ValueId;
+use crate::plan::value::{Value, ValueId};
 
 /// Sets the step's cost. A GPU's dispatches and its partial results are no work of the host.
 pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
@@ -21,17 +18,9 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
     let mut tally = Tally::new(&context);
     form.work(&mut tally);
     let work = Work { bytes: read as f64 + written as f64, ..tally.work };
-    let on_host = form.on_host(work);
-    let [arithmetic, transcendental] = repeated(step);
-    let indexed_loads =
-        if step.copied_join().is_some() { 0.0 } else { form.host_indexed_loads(&context) };
     let on_cpu = Work {
-        arithmetic: (on_host.arithmetic - form.host_spares(&context) - arithmetic).max(0.0)
-            + WINDOW_FLOPS * indexed_loads,
-        transcendental: (on_host.transcendental - transcendental).max(0.0),
-        product: on_host.product * form.host_padding(),
         dispatches: u64::from(!step.is_empty()),
-        ..on_host
+        ..form.on_host(without_repeats(work, &context), &context)
     };
     // Partial results are written and read again.
     let partial = step.scratch.map_or(0.0, |scratch| 8.0 * scratch.words as f64);
@@ -46,58 +35,21 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
         flops: work.flops() as u64,
         bytes_read: read,
         bytes_written: written,
-        ..Cost::default()
+        seconds: SideSeconds {
+            cpu: target.profile.cpu.step(&on_cpu),
+            gpu: target.profile.gpu.step(&on_gpu),
+        },
     };
-    step.cost.cpu_seconds = target.profile.cpu.step(&on_cpu);
-    step.cost.gpu_seconds = target.profile.gpu.step(&on_gpu);
-}
-
-/// Least neighbouring elements for which the host computes once what is the same for all of them.
-const RUN: usize = 8;
-
-/// The flops of outputs that the host spares, since values are the same for neighbouring elements: arithmetic and
-/// transcendental ones.
-fn repeated(step: &Step) -> [f64; 2] {
-    let roots: Vec<Ref> = step.outputs.iter().map(|output| output.root).collect();
-    // The number of neighbours with the same value, and the elements of the space, by node.
-    let mut runs = vec![(1, 0); step.expr.len()];
-    let mut spared = [0.0; 2];
-    for r in step.expr.reachable(&roots) {
-        let node = step.expr.node(r);
-        runs[r.index()] = match node {
-            ExprNode::Load(operand) => {
-                let view = &step.operands[usize::from(operand)].view;
-                let axes = view.dims.iter().zip(&view.strides).rev();
-                let still = axes.take_while(|&(&dim, &stride)| dim == 1 || stride == 0);
-                (still.map(|(&dim, _)| dim).product(), points(&view.dims))
-            }
-            ExprNode::Acc => (1, 0),
-            node => {
-                let operands = node.operands().map(|operand| runs[operand.index()]);
-                operands.fold((usize::MAX, 0), |a, b| (a.0.min(b.0), a.1.max(b.1)))
-            }
-        };
-        let (run, elements) = runs[r.index()];
-        if run >= RUN {
-            let flops = node.flops() as f64 * (elements - elements.div_ceil(run)) as f64;
-            spared[usize::from(node.is_transcendental())] += flops;
-        }
-    }
-    spared
 }
 
 /// Bytes of a value that the step's views reach, each counted once.
 fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u64 {
     let value = &values[id.index()];
-    let reached = |view: &View| {
-        let moving = view.dims.iter().zip(&view.strides).filter(|&(_, &stride)| stride != 0);
-        moving.fold(1_u64, |n, (&dim, _)| n.saturating_mul(dim as u64))
-    };
     let operands = step.operands.iter().filter(|operand| operand.source.value() == Some(id));
     let reached = total(operands.map(|operand| match operand.source {
         OperandSource::Table(_) if step.form.kernel().custom_kernel().is_some() => u64::MAX,
         OperandSource::Table(_) => step.points(),
-        _ => reached(&operand.view),
+        _ => operand.view.moving_points() as u64,
     }));
     reached.min(value.shape.elements() as u64) * limits.stored(value.dtype)
 }
@@ -142,10 +94,10 @@ mod tests {
             for backend in [Backend::Gpu, Backend::Cpu] {
                 let plan = plan(&batch.recorded().graph, &target(backend)).expect("a sound graph");
                 let cost = plan.steps[0].cost;
-                assert_eq!((plan.steps.len(), cost.cpu_seconds), (1, 1.0), "{what} on {backend}");
+                assert_eq!((plan.steps.len(), cost.seconds.cpu), (1, 1.0), "{what} on {backend}");
                 if backend == Backend::Gpu {
                     assert_eq!(plan.steps[0].dispatches(), dispatches, "{what}");
-                    assert_eq!(cost.gpu_seconds, dispatches as f64, "{what}");
+                    assert_eq!(cost.seconds.gpu, dispatches as f64, "{what}");
                 }
             }
         }

@@ -55,12 +55,7 @@ fn single(shape: &Shape) -> Shape {
 /// True if a product has rows enough for matrix units, and operands that have a largest element.
 fn is_worth_units(product: &IrNode, ir: &Ir) -> bool {
     let shape = |side: usize| &ir.nodes[product.inputs[side]].ty.shape;
-    rows(shape(0)) > STRIP_ROWS && (0..2).all(|side| shape(side).elements() > 0)
-}
-
-/// The size of the last axis but one: the rows of a product's left operand, the keys of an attention.
-pub(super) fn rows(x: &Shape) -> usize {
-    x.rank().checked_sub(2).map_or(1, |axis| x[axis])
+    shape(0).rows() > STRIP_ROWS && (0..2).all(|side| shape(side).elements() > 0)
 }
 
 struct NodeMaker<'a> {

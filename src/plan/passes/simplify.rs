@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::ir::{Ir, IrNode, Ix};
-use super::scale::rows;
 use crate::base::dtype::{Scalar, Ty};
-use crate::base::shape::{Move, Range, Shape};
+use crate::base::shape::{Move, Shape};
 use crate::expr::reference;
 use crate::ops::{Elementwise, Op, Type};
 
@@ -133,7 +132,7 @@ impl Simplifier<'_> {
 
     fn rewrite_move(&self, node: &IrNode, x: Ix, name: &'static str, to: &Move) -> Option<Simpler> {
         let before = &self.out.nodes[x];
-        if is_identity(to, &before.ty.shape) {
+        if to.is_identity(&before.ty.shape) {
             return Some(Simpler::Same(x));
         }
         let Op::Move { to: first, .. } = &before.op else { return None };
@@ -178,7 +177,7 @@ impl Simplifier<'_> {
             }
             Op::MatMul(_) if shape.dims().last() == Some(&0) => 0.0,
             // No keys.
-            Op::Attention(_) if rows(self.shape(node.inputs[1])) == 0 => 0.0,
+            Op::Attention(_) if self.shape(node.inputs[1]).rows() == 0 => 0.0,
             _ => return None,
         };
         Some(Scalar::new(node.ty.dtype, value))
@@ -211,44 +210,5 @@ impl Simplifier<'_> {
             }
             _ => None,
         }
-    }
-}
-
-/// True if a movement changes nothing.
-pub(crate) fn is_identity(to: &Move, shape: &Shape) -> bool {
-    match to {
-        Move::Reshape(to) | Move::Broadcast(to) => to == shape,
-        Move::Permute(axes) => axes.iter().enumerate().all(|(i, &axis)| i == axis),
-        Move::Slice(ranges) => ranges
-            .iter()
-            .zip(shape.dims())
-            .all(|(range, &dim)| *range == Range { start: 0, step: 1, count: dim }),
-        Move::Window { .. } => false,
-    }
-}
-
-impl Range {
-    /// This range, and of that another.
-    fn then(self, next: Self) -> Self {
-        Self {
-            start: self.start + next.start * self.step,
-            step: self.step * next.step,
-            count: next.count,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_compose() {
-        let first = Range { start: 9, step: -2, count: 5 };
-        let next = Range { start: 1, step: 3, count: 2 };
-        let values: Vec<i64> = (0..5).map(|i| 9 - 2 * i).collect();
-        let joined = first.then(next);
-        let got: Vec<i64> = (0..2).map(|i| joined.start + i * joined.step).collect();
-        assert_eq!(got, [values[1], values[4]]);
     }
 }

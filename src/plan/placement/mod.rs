@@ -1,4 +1,4 @@
-//! The pass *place*: on which side a graph runs.
+//! The choice of a graph's route: one side, or both.
 
 pub(super) mod assign;
 pub(super) mod chosen_by;
@@ -24,7 +24,7 @@ use crate::graph::Graph;
 /// if another has the room and the placement names no side: it cannot hold the graph, or a run holds more than `room`
 /// bytes there. Where the placement leaves it to prediction, the graph takes the `route` that is given, if it can.
 /// `residents` says where the data of each lies. Data on the GPU alone is not fetched unless the placement names a side.
-pub(crate) fn place<'a>(
+pub(crate) fn choose_route<'a>(
     graph: &Graph,
     targets: impl IntoIterator<Item = &'a Target>,
     placement: &Placement,
@@ -254,7 +254,7 @@ pub(super) mod tests {
         placement: Placement,
         room: Option<u64>,
     ) -> Result<PlacedGraph, PlanError> {
-        place(&batch.recorded().graph, targets, &placement, None, &[], room)
+        choose_route(&batch.recorded().graph, targets, &placement, None, &[], room)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::cost::Backend;
 use crate::cost::selector::{self, BackendSelector};
 use crate::plan::execution_plan::Plan;
-use crate::plan::step::Step;
+use crate::plan::step::{Step, total};
 use crate::plan::target::Target;
 use crate::plan::value::{Home, Value};
 
@@ -39,12 +39,12 @@ impl Rule {
 fn moved(plan: &Plan, target: &Target) -> usize {
     let is_input = |value: &&Value| matches!(value.home, Home::Upload { .. } | Home::Resident(_));
     let inputs = plan.values.iter().filter(is_input).map(|value| value.bytes(&target.limits));
-    let bytes = inputs.fold(plan.bytes_down, u64::saturating_add);
+    let bytes = total(inputs.chain([plan.bytes_down]));
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn flops(plan: &Plan) -> u64 {
-    plan.steps.iter().map(|step| step.cost.flops).fold(0, u64::saturating_add)
+    total(plan.steps.iter().map(|step| step.cost.flops))
 }
 
 /// Elements of the largest operand or result.

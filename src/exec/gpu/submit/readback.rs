@@ -7,12 +7,11 @@ use std::sync::Arc;
 use super::job::HostData;
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::memory::{DeviceBuffer, DeviceFormat, Readback};
 use crate::exec::memory::{self, LARGE_RESULT, PART};
 use crate::exec::threads::{for_each, off_thread};
-use crate::plan::FailedElement;
+use crate::exec::{FailedElement, HostBuffer};
 
 /// A finished run.
 pub(crate) struct GpuRun {

@@ -88,8 +88,7 @@ impl KernelForm for AttentionForm {
 
     fn tune(&mut self, _context: &StepContext<'_>, target: &Target) {
         let &mut Self { ref batch, queries, keys, width, out, halves, .. } = self;
-        let count = points(batch);
-        let sizes = AttentionSizes { count, queries, keys, width, out, halves };
+        let sizes = AttentionSizes { count: points(batch), queries, keys, width, out, halves };
         self.schedule = schedule::schedule(&sizes, &target.limits);
     }
 

@@ -1,6 +1,7 @@
 //! The schedules of attentions on a GPU, and the choice of one by the sizes.
 
 use crate::cost::{Limits, MatrixUnits};
+use crate::plan::forms::kernel_form::WORKGROUP_THREADS;
 use crate::plan::forms::product::UnitTile;
 
 /// The sizes that a schedule is chosen by.
@@ -52,7 +53,7 @@ impl AttentionSchedule {
     /// Keys, and elements of their width, that are in workgroup memory at a time.
     pub const CHUNK: usize = 4 * Self::ACROSS;
     /// Threads of a workgroup of strips.
-    pub const STRIP_THREADS: usize = 256;
+    pub const STRIP_THREADS: usize = WORKGROUP_THREADS;
 
     /// The schedule until one is chosen.
     pub fn least() -> Self {

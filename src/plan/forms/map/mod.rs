@@ -10,12 +10,13 @@ pub(crate) use self::space::MapSpace;
 pub(crate) use self::transpose::TransposeTiles;
 pub(crate) use self::vector_fetch::VectorFetch;
 use super::axes::Dims;
+use super::host_work::with_indexed_loads;
 use super::kernel_form::KernelForm;
 use super::tally::{Tally, count};
 use crate::base::dtype::DType;
-use crate::cost::Limits;
 use crate::cost::selector::OpComplexity;
-use crate::plan::step_parts::{OperandSource, Space, StepContext};
+use crate::cost::{Limits, Work};
+use crate::plan::step_parts::{Join, OperandSource, Space, StepContext};
 use crate::plan::target::Target;
 
 /// One result an element. The main space and the out space are both `dims`.
@@ -73,6 +74,13 @@ impl KernelForm for MapForm {
 
     fn work(&self, tally: &mut Tally<'_>) {
         tally.results(count(&self.dims));
+    }
+
+    /// Parts of lines are copied as they are.
+    fn on_host(&self, work: Work, context: &StepContext<'_>) -> Work {
+        let &StepContext { expr, operands, outputs, joins, .. } = context;
+        let is_copied = Join::copied(joins, expr, outputs).is_some();
+        if is_copied { work } else { with_indexed_loads(work, operands) }
     }
 
     fn tune(&mut self, context: &StepContext<'_>, target: &Target) {

@@ -6,7 +6,7 @@ use crate::plan::step_parts::StepContext;
 /// The iteration space with the index maps of the outputs and of the operands that are read.
 pub(crate) struct MapSpace {
     pub axes: CollapsedAxes,
-    /// Map `k` of `axes` belongs to output `k`, or to operand `operands[k − outputs]`.
+    /// Index map `k` of `axes` belongs to output `k`, or to operand `operands[k − outputs]`.
     pub operands: Vec<usize>,
     pub outputs: usize,
 }
@@ -21,7 +21,7 @@ impl MapSpace {
         Self { axes, operands, outputs: context.outputs.len() }
     }
 
-    /// The map of `operand`.
+    /// The position of the index map of `operand`.
     pub fn map_of(&self, operand: usize) -> usize {
         let position = self.operands.iter().position(|&o| o == operand);
         self.outputs + position.unwrap_or_default()

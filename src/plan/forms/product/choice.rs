@@ -3,9 +3,11 @@
 use super::schedule::{ProductLayout, ProductSchedule, ProductSize, Strip};
 use super::tile::candidates;
 use crate::ops::Precision;
+use crate::plan::forms::kernel_form::WORKGROUP_THREADS;
 use crate::plan::target::Target;
 
-/// Rows up to which scalar units read the right operand as fast as it can be, so that matrix units are of no use.
+/// The rows of a GPU's product up to which strips take it: they read the right operand as fast as it can be read, so that
+/// matrix units are of no use.
 pub(crate) const STRIP_ROWS: usize = 8;
 const MOST_PARTS: usize = 32;
 
@@ -66,14 +68,13 @@ fn whole_parts(k: usize, parts: usize, unit: usize) -> usize {
 }
 
 fn strips(size: &ProductSize, cores: usize) -> ProductSchedule {
-    const THREADS: usize = 256;
     // Threads that read one line of memory together; the others share k.
     let mut quads = 16;
     let groups = |quads: usize| size.n.div_ceil(quads * 4).saturating_mul(size.count);
     while quads > 4 && groups(quads) < 2 * cores {
         quads /= 2;
     }
-    let slices = THREADS / quads;
+    let slices = WORKGROUP_THREADS / quads;
     let wanted = cores.div_ceil(groups(quads).max(1)).min(MOST_PARTS);
     let strip = Strip { rows: size.m, quads, slices };
     let parts = whole_parts(size.k, wanted, strip.unit());

@@ -11,7 +11,10 @@ use self::schedule::ProductSize;
 pub(crate) use self::schedule::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
 pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::axes::Dims;
-use super::kernel_form::{KernelForm, indexed_loads, join, partial};
+use super::host_work::{
+    LAYOUT_SHARE, PRODUCT_COLUMNS, UNPADDED_ROWS, with_indexed_loads, with_loads, without,
+};
+use super::kernel_form::{KernelForm, join, partial};
 use super::tally::{Tally, count};
 use crate::base::dtype::{DType, Ty};
 use crate::base::shape::points;
@@ -21,11 +24,6 @@ use crate::expr::{ExprNode, Ref};
 use crate::ops::Precision;
 use crate::plan::step_parts::{Border, Space, StepContext};
 use crate::plan::target::Target;
-
-/// Columns of a product that the host computes at a time: a vector of 16.
-const COLUMNS: usize = 16;
-/// The host's cost to lay out an element of an image, over that of gathering it alone.
-const LAID_OUT: f64 = 0.25;
 
 /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`, in which k and n may be
 /// `spread` over several axes; outputs over `batch ++ [m, n]`, with the sum as `Acc`.
@@ -59,8 +57,8 @@ impl Spread {
     /// The axes of `fine` that make up the last two axes of `coarse`, the same elements in the same order.
     pub fn of(fine: &[usize], coarse: &[usize]) -> Option<Self> {
         let &[.., k, n] = coarse else { return None };
-        let (rest, n) = split(fine, n)?;
-        let (_, k) = split(rest, k)?;
+        let (rest, n) = last_axes(fine, n)?;
+        let (_, k) = last_axes(rest, k)?;
         Some(Self { k, n })
     }
 
@@ -71,7 +69,7 @@ impl Spread {
 }
 
 /// The last of `dims` with `count` points, and those before them.
-fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
+fn last_axes(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
     let at = (0..dims.len()).rev().find(|&at| points(&dims[at..]) >= count)?;
     (points(&dims[at..]) == count).then(|| (&dims[..at], dims[at..].into()))
 }
@@ -143,39 +141,30 @@ impl KernelForm for ProductForm {
         choice::measured_seconds(&self.size(), &self.schedule, target)
     }
 
-    /// The elements of the windows that the product reads. Elements of images are laid out once for all windows that they
-    /// lie in.
-    fn host_indexed_loads(&self, context: &StepContext<'_>) -> f64 {
-        let Some(spread) = &self.spread else { return indexed_loads(context.operands) };
-        let places = count(&self.batch) * self.n as f64;
-        if self.reads_images(context) {
-            return LAID_OUT * places * spread.k.first().map_or(1.0, |&channels| channels as f64);
-        }
-        places * self.k as f64
-    }
-
-    /// The border of an image is found by its lines, not for each element of each window.
-    fn host_spares(&self, context: &StepContext<'_>) -> f64 {
+    /// The host computes some columns at a time; if there are fewer, others in vain. Elements of images are laid out once
+    /// for all windows that they lie in, and the border of an image is found by its lines.
+    fn on_host(&self, work: Work, context: &StepContext<'_>) -> Work {
+        let is_padded = self.m > UNPADDED_ROWS && self.n > 1;
+        let columns = if is_padded { self.n.max(PRODUCT_COLUMNS) } else { self.n };
+        let product = work.product * (columns as f64 / self.n.max(1) as f64);
+        let work = Work { product, ..work };
+        let Some(spread) = &self.spread else { return with_indexed_loads(work, context.operands) };
+        let windows = count(&self.batch) * self.n as f64;
+        let elements = windows * self.k as f64;
         if !self.reads_images(context) {
-            return 0.0;
+            return with_loads(work, elements);
         }
-        count(&self.batch) * self.n as f64 * self.k as f64 * context.expr.flops(&[self.w]) as f64
-    }
-
-    /// The host computes [`COLUMNS`] at a time; if there are fewer, others in vain.
-    fn host_padding(&self) -> f64 {
-        if self.m <= STRIP_ROWS || self.n < 2 {
-            return 1.0;
-        }
-        (COLUMNS as f64 / self.n as f64).max(1.0)
+        let laid_out = windows * spread.k.first().map_or(1.0, |&channels| channels as f64);
+        let border = elements * context.expr.flops(&[self.w]) as f64;
+        with_loads(without(work, border), LAYOUT_SHARE * laid_out)
     }
 }
 
 /// 1 for as few rows as one pass over the right operand serves. It is 0 from the estimated number of rows on at which a
 /// product is as good as square. In between it falls with the logarithm.
 fn thinness(rows: usize) -> f64 {
+    const FEW: f64 = 8.0;
     const SQUARE: f64 = 256.0;
-    let few = STRIP_ROWS as f64;
-    let rows = (rows as f64).clamp(few, SQUARE);
-    (SQUARE / rows).ln() / (SQUARE / few).ln()
+    let rows = (rows as f64).clamp(FEW, SQUARE);
+    (SQUARE / rows).ln() / (SQUARE / FEW).ln()
 }

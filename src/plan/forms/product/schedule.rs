@@ -40,8 +40,8 @@ pub(crate) enum ProductLayout {
     Units(UnitTile),
 }
 
-/// `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the result a thread. All are
-/// multiples of four.
+/// The block of the result that a workgroup computes on scalar units, `bm × bn`, with `bk` of k at a time. A thread
+/// computes `tm × tn` of it. All are multiples of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tile {
     pub bm: usize,
@@ -106,8 +106,8 @@ impl Strip {
     }
 }
 
-/// `bm × bn` of the result a workgroup, `bk` of k at a time, `wm × wn` of the result a subgroup; all are multiples of
-/// the units' side.
+/// The block of the result that a workgroup computes on matrix units, `bm × bn`, with `bk` of k at a time. A subgroup
+/// computes `wm × wn` of it. All are multiples of the units' side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnitTile {
     pub bm: usize,

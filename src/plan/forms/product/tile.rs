@@ -61,7 +61,8 @@ impl KnownTile {
         profile.tiles.iter().find(is_same).filter(|_| !self.windows)
     }
 
-    /// With the rates that were measured on the target, if they were. If others were, with its own in proportion.
+    /// The tile with the rates that were measured on the target. If only other tiles were measured, its own rates are
+    /// scaled as theirs are.
     pub fn as_measured(&self, Target { limits, profile, .. }: &Target) -> Self {
         let [rate, step] = proportions(profile, limits);
         let far_step = self.far_step * step;

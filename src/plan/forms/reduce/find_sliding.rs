@@ -5,10 +5,11 @@ use std::ops::Range;
 use smallvec::{SmallVec, smallvec};
 
 use super::ReduceForm;
-use super::sliding::{LAYOUT_FLOPS, Sliding, SlidingAxis};
+use super::sliding::{Sliding, SlidingAxis};
 use crate::base::shape::{View, Window, points};
 use crate::expr::{Binary, ExprNode, Ref};
 use crate::ops::Combine;
+use crate::plan::forms::host_work::LAYOUT_FLOPS;
 use crate::plan::step_parts::{Border, OperandSource, StepContext, StepOperand};
 
 /// Windows along one axis that lie apart are summed as rows if they have this many elements.
@@ -21,9 +22,8 @@ impl ReduceForm {
     pub fn find_sliding(&self, context: &StepContext<'_>) -> Option<Sliding> {
         let ReduceForm { combine, outer, inner, prologue, .. } = self;
         let &StepContext { expr, operands, .. } = context;
-        let combines = matches!(combine, Combine::Sum | Combine::Max | Combine::Min);
         let is_small = points(outer) == 0 || points(inner) < 2;
-        if !combines || is_small || expr.can_fail(&[*prologue]) {
+        if !Sliding::combines(*combine) || is_small || expr.can_fail(&[*prologue]) {
             return None;
         }
         let factors = match expr.node(*prologue) {

@@ -9,9 +9,10 @@ pub(crate) use self::axes::ReduceAxes;
 pub(crate) use self::sliding::Sliding;
 pub(crate) use self::windows::{ThreadWindows, WindowElement, WindowLanes};
 use super::axes::Dims;
-use super::kernel_form::{KernelForm, WORKGROUP_THREADS, indexed_loads, join, partial};
+use super::host_work::with_indexed_loads;
+use super::kernel_form::{KernelForm, WORKGROUP_THREADS, join, partial};
 use super::tally::{Tally, count};
-use crate::base::shape::{View, points};
+use crate::base::shape::points;
 use crate::cost::Work;
 use crate::expr::Ref;
 use crate::ops::Combine;
@@ -19,7 +20,7 @@ use crate::plan::step_parts::{Space, StepContext};
 use crate::plan::target::Target;
 
 /// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
-/// results is split until it has as many. More of them have less to add each, and leave more partial results.
+/// results is cut into parts until it has as many. More of them have less to add each, and leave more partial results.
 const FILL: usize = 1 << 17;
 /// Columns from which on neighbouring threads read neighbouring elements of one row: 32 of 4 bytes are a cache line.
 const SIDE_BY_SIDE: usize = 32;
@@ -49,7 +50,7 @@ pub(crate) struct ReduceForm {
 /// The schedule of a reduction on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ReduceSchedule {
-    /// A workgroup a result, or a thread a result.
+    /// The threads of one result: a workgroup, or one alone.
     pub layout: ReduceLayout,
     /// Parts that each row of `inner` is cut into; with more than one, partial results go to the scratch
     /// memory and a second dispatch combines them.
@@ -115,14 +116,12 @@ impl KernelForm for ReduceForm {
         tally.work.reduce = elements;
     }
 
-    fn on_host(&self, work: Work) -> Work {
-        let results = count(&self.outer);
-        self.sliding.as_ref().map_or(work, |sliding| sliding.on_host(work, results))
-    }
-
     /// Elements of images are read in rows.
-    fn host_indexed_loads(&self, context: &StepContext<'_>) -> f64 {
-        if self.sliding.is_some() { 0.0 } else { indexed_loads(context.operands) }
+    fn on_host(&self, work: Work, context: &StepContext<'_>) -> Work {
+        match &self.sliding {
+            Some(sliding) => sliding.on_host(work, count(&self.outer)),
+            None => with_indexed_loads(work, context.operands),
+        }
     }
 
     fn analyse(&mut self, context: &StepContext<'_>) {
@@ -164,15 +163,9 @@ fn reduce_schedule(
 /// elements of one row, are close in memory: as columns do, and as windows do that touch or overlap.
 fn inner_is_strided(form: &ReduceForm, context: &StepContext<'_>) -> bool {
     let ReduceForm { outer, inner, prologue, .. } = form;
-    let span = |view: &View| {
-        view.dims
-            .iter()
-            .zip(&view.strides)
-            .filter(|(_, s)| **s != 0)
-            .fold(1_usize, |span, (&d, _)| span.saturating_mul(d))
-    };
     let loads = context.expr.loads(&[*prologue]);
-    let largest = loads.iter().map(|&k| &context.operands[k].view).max_by_key(|view| span(view));
+    let views = loads.iter().map(|&k| &context.operands[k].view);
+    let largest = views.max_by_key(|view| view.moving_points());
     let Some(view) = largest else { return false };
     // The stride and length of the nearest axis.
     let nearest = |range: std::ops::Range<usize>| {

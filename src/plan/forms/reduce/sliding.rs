@@ -8,11 +8,8 @@ use smallvec::SmallVec;
 use crate::base::shape::{View, Window};
 use crate::cost::Work;
 use crate::expr::Ref;
-
-/// The host's cost to take in an element of a window, in flops of a reduction, and to lay out an element of an image, in
-/// flops of arithmetic.
-const TAP_FLOPS: f64 = 0.5;
-pub(super) const LAYOUT_FLOPS: f64 = 2.0;
+use crate::ops::Combine;
+use crate::plan::forms::host_work::{TAP_FLOPS, without};
 
 /// Windows that slide over images.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +58,11 @@ impl SlidingAxis {
 }
 
 impl Sliding {
+    /// True if the elements of windows can be combined so.
+    pub fn combines(combine: Combine) -> bool {
+        matches!(combine, Combine::Sum | Combine::Max | Combine::Min)
+    }
+
     /// Elements that are combined for a result. Without weights, those along one axis come after those along another.
     pub fn taps(&self) -> usize {
         let sizes = self.axes.iter().map(|axis| axis.window.size);
@@ -69,8 +71,8 @@ impl Sliding {
 
     /// The work on the host, where `work` is that of a kernel that evaluates all windows element by element.
     pub fn on_host(&self, work: Work, results: f64) -> Work {
-        let arithmetic = (work.arithmetic - self.spared).max(0.0);
-        Work { arithmetic, reduce: TAP_FLOPS * self.taps() as f64 * results, ..work }
+        let reduce = TAP_FLOPS * self.taps() as f64 * results;
+        Work { reduce, ..without(work, self.spared) }
     }
 
     /// The map from an element of the images inside of their borders to an element of an operand, whose view is over

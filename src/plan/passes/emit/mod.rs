@@ -99,7 +99,7 @@ struct Emitter<'a, 'b> {
     extra: &'a [Ix],
     values: &'a [Option<ValueId>],
     builder: &'b Builder,
-    /// The heavy value whose form this is.
+    /// The heavy value that the form of the step computes, if the root is its epilogue.
     anchor: Option<Ix>,
     leaves: Leaves<'b>,
     /// Values computed before.
@@ -142,7 +142,7 @@ impl Emitter<'_, '_> {
 /// The operands and scalars of a step in the making.
 struct Leaves<'b> {
     builder: &'b Builder,
-    /// Each once.
+    /// The operands, each once.
     pub operands: Vec<StepOperand>,
     pub scalars: Vec<Scalar>,
 }

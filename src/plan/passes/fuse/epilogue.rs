@@ -1,7 +1,7 @@
 //! Kernels that only map the result of one heavy kernel become its epilogue.
 
 use super::inline::MAX_OPS;
-use super::{Fuser, add_reader, distinct};
+use super::{Fuser, add_reader, values_read};
 use crate::ops::Op;
 use crate::plan::passes::ir::{Ir, Ix};
 use crate::plan::passes::reads::{
@@ -136,7 +136,7 @@ impl Fuser<'_> {
             }
         }
         let outputs = 1 + group.extra.len() + usize::from(self.is_output[anchor]);
-        (distinct(&reads) + outputs <= self.buffers).then_some(reads)
+        (values_read(&reads) + outputs <= self.buffers).then_some(reads)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Values that move into the kernels that read them: into all, where computing a value at each reader takes less time
 //! than storing it once, or into the first, which stores it for the others.
 
-use super::{Fuser, Group, add_reader, distinct, operations};
+use super::{Fuser, Group, add_reader, operations, values_read};
 use crate::base::dtype::DType;
 use crate::cost::{Backend, Rates};
-use crate::ops::{Combine, Elementwise, Op};
+use crate::ops::{Elementwise, Op};
+use crate::plan::forms::Sliding;
 use crate::plan::passes::ir::{IrNode, Ix};
 use crate::plan::passes::path::Path;
 use crate::plan::passes::reads::{
@@ -118,7 +119,7 @@ impl Fuser<'_> {
         reads.extend(table);
         let failures = self.can_fail(group) || self.sites.get(ix).is_some();
         let outputs = 1 + group.extra.len() + usize::from(stores);
-        (distinct(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
+        (values_read(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
     }
 
     /// The [reads](expr_reads) of the node's expression from memory.
@@ -238,9 +239,7 @@ impl Fuser<'_> {
         let op = |ix: Ix| &self.ir.nodes[ix].op;
         let Group { root, ops, .. } = &self.groups[group];
         let combines = match op(*root) {
-            Op::Reduce { op, .. } => {
-                matches!(op.def().combine, Combine::Sum | Combine::Max | Combine::Min)
-            }
+            Op::Reduce { op, .. } => Sliding::combines(op.def().combine),
             _ => false,
         };
         let weighs = |&ix: &Ix| {

@@ -166,6 +166,7 @@ fn operations(op: &Op) -> usize {
     }
 }
 
-fn distinct(reads: &[Read]) -> usize {
+/// The number of values that these reads are of.
+fn values_read(reads: &[Read]) -> usize {
     (0..reads.len()).filter(|&i| reads[..i].iter().all(|read| read.base != reads[i].base)).count()
 }

@@ -1,9 +1,9 @@
 //! Assignments as cuts of a network: steps that stay with the source are on the GPU.
 
+use super::network::{Network, Vertex};
 use super::search::Fixed;
 use super::{Assignment, FlowOrigin, Problem};
 use crate::cost::Backend;
-use crate::graph::{Network, Vertex};
 
 impl Problem {
     /// The cheapest assignment with some sides fixed; host steps may stand between GPU steps.
@@ -12,15 +12,15 @@ impl Problem {
         let mut network = Network::new();
         let (gpu, host) = (network.source(), network.sink());
         let steps: Vec<Vertex> = self.steps.iter().map(|_| network.add()).collect();
-        for ((step, &place), fixed) in self.steps.iter().zip(&steps).zip(fixed) {
+        for ((step, &vertex), fixed) in self.steps.iter().zip(&steps).zip(fixed) {
             // Costs that both sides have alike decide nothing.
             let alike = count(step.cpu).min(count(step.gpu));
             let price = |side| match *fixed {
                 Some(fixed) if fixed != side => Network::NEVER,
                 _ => count(step.on(side)) - alike,
             };
-            network.pay(gpu, place, price(Backend::Cpu));
-            network.pay(place, host, price(Backend::Gpu));
+            network.pay(gpu, vertex, price(Backend::Cpu));
+            network.pay(vertex, host, price(Backend::Gpu));
         }
         for value in &self.values {
             let from = match value.from {

@@ -2,36 +2,22 @@
 //! which a [`search`] finds one that needs no second trip.
 
 mod cut;
+mod network;
 mod search;
 #[cfg(test)]
 mod tests;
 
 use crate::cost::Backend;
+use crate::plan::step::SideSeconds;
 
 /// The steps to assign. Costs are in seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Problem {
     /// All of them, in an order of dependency.
-    pub steps: Vec<Costs>,
+    pub steps: Vec<SideSeconds>,
     pub values: Vec<Flow>,
     /// The cost of a run as soon as any step is on the GPU.
     pub trip: f64,
-}
-
-/// The cost of a step on either side.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Costs {
-    pub cpu: f64,
-    pub gpu: f64,
-}
-
-impl Costs {
-    fn on(self, side: Backend) -> f64 {
-        match side {
-            Backend::Cpu => self.cpu,
-            Backend::Gpu => self.gpu,
-        }
-    }
 }
 
 /// A value, from its maker to its readers.

@@ -35,7 +35,7 @@ fn random(random: &mut Random, steps: usize) -> Problem {
     }
     for step in 0..steps {
         let [cpu, gpu] = [(); 2].map(|()| random.below(100) as f64);
-        problem.steps.push(Costs { cpu, gpu });
+        problem.steps.push(SideSeconds { cpu, gpu });
         for _ in 0..1 + random.below(3) {
             let from = random.below(problem.values.len() as u64) as usize;
             if !problem.values[from].readers.contains(&step) {
@@ -75,7 +75,10 @@ fn no_assignment_is_cheaper() {
 fn scaled(problem: &Problem, by: f64) -> Problem {
     let mut problem = problem.clone();
     problem.trip *= by;
-    problem.steps.iter_mut().for_each(|Costs { cpu, gpu }| (*cpu, *gpu) = (*cpu * by, *gpu * by));
+    problem
+        .steps
+        .iter_mut()
+        .for_each(|SideSeconds { cpu, gpu }| (*cpu, *gpu) = (*cpu * by, *gpu * by));
     let transfers = problem.values.iter_mut();
     transfers.for_each(|Flow { up, down, .. }| (*up, *down) = (*up * by, *down * by));
     problem
@@ -101,8 +104,8 @@ fn flow(from: FlowOrigin, readers: Vec<usize>, cost: f64) -> Flow {
 
 #[test]
 fn what_takes_forever_on_one_side_goes_to_the_other() {
-    let forever = Costs { cpu: f64::INFINITY, gpu: 1.0 };
-    let never = Costs { cpu: 1.0, gpu: f64::INFINITY };
+    let forever = SideSeconds { cpu: f64::INFINITY, gpu: 1.0 };
+    let never = SideSeconds { cpu: 1.0, gpu: f64::INFINITY };
     let value = |from, readers| Flow { to_host: true, ..flow(from, readers, 1.0) };
     let mut problem = Problem {
         steps: vec![never, forever, never],
@@ -123,7 +126,7 @@ fn what_takes_forever_on_one_side_goes_to_the_other() {
 #[test]
 fn nothing_on_the_host_stands_between_two_on_the_gpu() {
     // Three in a row, the middle one far cheaper on the host, and transfers that cost nothing.
-    let step = |cpu, gpu| Costs { cpu, gpu };
+    let step = |cpu, gpu| SideSeconds { cpu, gpu };
     let flow = |from, readers| flow(from, readers, 0.0);
     let problem = Problem {
         steps: vec![step(100.0, 1.0), step(1.0, 50.0), step(100.0, 1.0)],
@@ -141,7 +144,7 @@ fn nothing_on_the_host_stands_between_two_on_the_gpu() {
 
 #[test]
 fn parts_that_do_not_meet_go_their_own_ways() {
-    let step = |cpu, gpu| Costs { cpu, gpu };
+    let step = |cpu, gpu| SideSeconds { cpu, gpu };
     let flow = |from, readers, to_host| Flow { to_host, ..flow(from, readers, 1.0) };
     let mut problem = Problem {
         steps: vec![step(100.0, 1.0), step(1.0, 100.0)],
@@ -162,7 +165,7 @@ fn parts_that_do_not_meet_go_their_own_ways() {
 fn where_data_lies_and_is_to_stay_pulls() {
     let flow = |from, readers| flow(from, readers, 10.0);
     let problem = |from, to_host| Problem {
-        steps: vec![Costs { cpu: 5.0, gpu: 6.0 }],
+        steps: vec![SideSeconds { cpu: 5.0, gpu: 6.0 }],
         values: vec![
             flow(from, vec![0]),
             Flow { to_host, to_gpu: !to_host, ..flow(FlowOrigin::Step(0), vec![]) },

@@ -3,9 +3,8 @@
 use super::parts::{PartValue, Phase, SideTargets, Split, SplitPart, Supply};
 use crate::cost::{Backend, Residence};
 use crate::plan::execution_plan::Plan;
-use crate::plan::placement::assign::{Costs, Flow, FlowOrigin, Problem};
-use crate::plan::value::Home;
-use crate::plan::value::ValueId;
+use crate::plan::placement::assign::{Flow, FlowOrigin, Problem};
+use crate::plan::value::{Home, ValueId};
 
 /// Transfers of no more bytes take as long as they would with one byte.
 const SMALL_TRANSFER: f64 = 65_536.0;
@@ -63,10 +62,7 @@ impl Steps<'_> {
         let Self { whole, sides, .. } = *self;
         let gpu = sides.gpu.profile.side(Backend::Gpu);
         let cpu = sides.gpu.profile.side(Backend::Cpu);
-        let costs = whole
-            .steps
-            .iter()
-            .map(|step| Costs { cpu: step.cost.cpu_seconds, gpu: step.cost.gpu_seconds });
+        let seconds = whole.steps.iter().map(|step| step.cost.seconds);
         let bytes = |id: ValueId| whole.values[id.index()].bytes(&sides.gpu.limits) as f64;
         // Transfers are packed together: their fixed costs are those of the trip.
         let largest = |bytes: u64| (bytes as f64).max(SMALL_TRANSFER);
@@ -94,7 +90,7 @@ impl Steps<'_> {
             up: bytes(id) / up,
             down: bytes(id) / down + 2.0 * bytes(id) / copied,
         });
-        Problem { steps: costs.collect(), values: values.collect(), trip }
+        Problem { steps: seconds.collect(), values: values.collect(), trip }
     }
 }
 

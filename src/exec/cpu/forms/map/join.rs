@@ -10,7 +10,7 @@ use crate::exec::cpu::Job;
 use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts_with_helpers_at_hand, split};
 use crate::exec::cpu::tape::TILE;
 use crate::expr::{ExprNode, Ref};
-use crate::plan::{MapForm, OperandSource};
+use crate::plan::{Join, MapForm, OperandSource};
 
 /// Values that lie in memory, one after the other along an axis.
 pub(super) struct JoinedMap<'a> {
@@ -34,7 +34,7 @@ impl<'a> JoinedMap<'a> {
         if !matches!(output.dtype, DType::F32 | DType::I32 | DType::U32) {
             return None;
         }
-        let join = step.copied_join()?;
+        let join = Join::copied(&step.joins, &step.expr, &step.outputs)?;
         let counter = &step.operands[join.counter];
         let (axis, _) = counted(counter, i64::MIN..i64::MAX)?;
         let (mut values, mut done) = (Vec::with_capacity(join.values.len()), 0);

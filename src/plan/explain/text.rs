@@ -1,16 +1,15 @@
-//! The page of one plan: its sources, kernels and results.
+//! The text of one plan: its sources, kernels and results.
 
 use std::fmt::Write as _;
 
 use super::not_fused::Unfused;
 use crate::base::units::{bytes, count, quantity, seconds};
-use crate::cost::{Backend, Limits};
+use crate::cost::Limits;
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
 use crate::plan::order::memory::lives;
 use crate::plan::step::{Step, total};
-use crate::plan::value::Home;
-use crate::plan::value::ValueId;
+use crate::plan::value::{Home, ValueId};
 
 /// Uploads, and residents, that are named.
 const NAMED: usize = 3;
@@ -38,25 +37,24 @@ impl<'a> Printer<'a> {
         Self { plan, limits, unfused: Unfused::new(plan), tenants }
     }
 
-    /// Prints the page.
-    pub fn page(&self, page: &mut String) {
+    pub fn print(&self, text: &mut String) {
         let plan = self.plan;
         let name = |value: ValueId| format!("v{}", value.0);
-        self.sources(page, "upload", |home| matches!(home, Home::Upload { .. }));
-        self.sources(page, "resident", |home| matches!(home, Home::Resident(_)));
+        self.sources(text, "upload", |home| matches!(home, Home::Upload { .. }));
+        self.sources(text, "resident", |home| matches!(home, Home::Resident(_)));
         for (at, step) in plan.steps.iter().enumerate() {
-            self.step(page, at, step);
+            self.step(text, at, step);
         }
         if !plan.downloads.is_empty() {
-            let _ = writeln!(page, "  download {}", list(&plan.downloads, name));
+            let _ = writeln!(text, "  download {}", list(&plan.downloads, name));
         }
         if !plan.keeps.is_empty() {
-            let _ = writeln!(page, "  keep {}", list(&plan.keeps, name));
+            let _ = writeln!(text, "  keep {}", list(&plan.keeps, name));
         }
     }
 
     /// One line for all uploads or all residents, with the largest of them by name.
-    fn sources(&self, page: &mut String, what: &str, is_one: impl Fn(&Home) -> bool) {
+    fn sources(&self, text: &mut String, what: &str, is_one: impl Fn(&Home) -> bool) {
         let size = |id: &ValueId| self.plan.values[id.index()].bytes(self.limits);
         let ids = (0..self.plan.values.len() as u32).map(ValueId);
         let mut ids: Vec<ValueId> =
@@ -76,19 +74,19 @@ impl<'a> Printer<'a> {
             format!("{} at {place}", self.value(id))
         });
         let named = named.collect::<Vec<_>>().join(", ");
-        let _ = writeln!(page, "  {number} ({together}): {largest}{named}");
+        let _ = writeln!(text, "  {number} ({together}): {largest}{named}");
     }
 
-    fn step(&self, page: &mut String, at: usize, step: &Step) {
+    fn step(&self, text: &mut String, at: usize, step: &Step) {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
-        let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), step.form.kernel().name());
+        let _ = writeln!(text, "  {}. {} ({})", at + 1, step.label(), step.form.kernel().name());
         let reads = step.reads();
         let reads =
             if reads.is_empty() { "nothing".to_owned() } else { list(&reads, |id| self.read(id)) };
-        let _ = writeln!(page, "     {} ← {reads}", list(&outputs, |id| self.value(id)));
+        let _ = writeln!(text, "     {} ← {reads}", list(&outputs, |id| self.value(id)));
         let cost = &step.cost;
         let _ = write!(
-            page,
+            text,
             "     on {}: {}, {} read, {} written, predicted {}",
             self.plan.backend,
             match step.form.kernel().measure() {
@@ -97,17 +95,14 @@ impl<'a> Printer<'a> {
             },
             bytes(cost.bytes_read),
             bytes(cost.bytes_written),
-            seconds(match self.plan.backend {
-                Backend::Cpu => cost.cpu_seconds,
-                Backend::Gpu => cost.gpu_seconds,
-            }),
+            seconds(cost.seconds.on(self.plan.backend)),
         );
         if let Some(memory) = self.memory(at, &outputs) {
-            let _ = write!(page, "; {memory}");
+            let _ = write!(text, "; {memory}");
         }
-        page.push('\n');
+        text.push('\n');
         for (made, why) in self.unfused.not_fused_with(at) {
-            let _ = writeln!(page, "     not fused with {}: {why}", made + 1);
+            let _ = writeln!(text, "     not fused with {}: {why}", made + 1);
         }
     }
 

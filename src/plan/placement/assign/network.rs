@@ -1,4 +1,4 @@
-//! Minimum cuts.
+//! Networks of capacities, and their minimum cuts.
 
 use petgraph::algo::dinics;
 use petgraph::graph::{DiGraph, NodeIndex};

@@ -10,7 +10,7 @@ use crate::picture::tests::Page;
 use crate::picture::{Fate, Memory, Picture};
 use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::tests::{divided, targets};
-use crate::plan::{Target, place};
+use crate::plan::{Target, choose_route};
 
 /// The picture of the batch on a device of the host alone.
 fn picture(batch: &GpuCommandBatch) -> Picture {
@@ -19,15 +19,25 @@ fn picture(batch: &GpuCommandBatch) -> Picture {
 
 /// The picture of the batch on a device with these sides.
 fn picture_on(targets: &[Target], placement: Placement, batch: &GpuCommandBatch) -> Picture {
+    explanation(batch, targets, placement, None).picture()
+}
+
+/// The explanation of the batch on a device with these sides, and with so much room for a run.
+pub(super) fn explanation(
+    batch: &GpuCommandBatch,
+    targets: &[Target],
+    placement: Placement,
+    room: Option<u64>,
+) -> Explanation {
     let recorded = batch.recorded();
     let graph = &recorded.graph;
-    let placed = place(graph, targets, &placement, None, &[], None).expect("a plan");
+    let placed = choose_route(graph, targets, &placement, None, &[], room).expect("a plan");
     let chosen_by = match placement {
         Placement::Auto => ChosenBy::Times,
         placement => ChosenBy::Asked(placement),
     };
     let names = recorded.names.by_node();
-    Explanation::new(placed.into(), graph, names, targets, Some(chosen_by), &[]).picture()
+    Explanation::new(placed.into(), graph, names, targets, Some(chosen_by), &[])
 }
 
 fn on_host(record: impl FnOnce(&GpuCommandBatch)) -> Picture {
