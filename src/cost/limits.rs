@@ -70,12 +70,45 @@ impl Limits {
         }
     }
 
-    /// Bytes of one stored element.
-    pub fn stored(&self, dtype: DType) -> u64 {
+    /// The form in which kernels read and write elements of type `dtype` in memory.
+    pub fn stored(&self, dtype: DType) -> StoredType {
         match dtype {
-            DType::F16 if self.f16 => 2,
-            DType::Bool if !self.wide_bool => 1,
-            _ => 4,
+            DType::F16 if self.f16 => StoredType::F16,
+            DType::F32 | DType::F16 => StoredType::F32,
+            DType::I32 => StoredType::I32,
+            DType::Bool if !self.wide_bool => StoredType::Byte,
+            DType::U32 | DType::Bool => StoredType::U32,
+        }
+    }
+}
+
+/// The form of an element in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoredType {
+    F32,
+    F16,
+    I32,
+    U32,
+    /// A truth value of the host.
+    Byte,
+}
+
+impl StoredType {
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F16 => 2,
+            Self::Byte => 1,
+        }
+    }
+
+    /// The name of the type in WGSL, whose least type has 16 bits.
+    pub fn wgsl(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::I32 => "i32",
+            Self::U32 | Self::Byte => "u32",
         }
     }
 }

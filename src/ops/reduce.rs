@@ -97,6 +97,8 @@ pub(crate) struct ReductionDef {
     pub doc: &'static str,
     pub accepts: Accepts,
     pub combine: Combine,
+    /// The element type of the result, if it is not that of the elements.
+    of_type: Option<DType>,
     /// The result over no elements, if there is one.
     pub of_nothing: Option<f64>,
     /// The allowed error per √n combined elements, relative to Σ|x|.
@@ -105,6 +107,15 @@ pub(crate) struct ReductionDef {
     counts: bool,
     before: for<'b> fn(E<'b>) -> E<'b>,
     after: for<'b> fn(&[E<'b>]) -> E<'b>,
+}
+
+macro_rules! result_type {
+    (T) => {
+        None
+    };
+    (u32) => {
+        Some(DType::U32)
+    };
 }
 
 macro_rules! define {
@@ -125,6 +136,7 @@ macro_rules! define {
             doc: concat!($($doc, "\n"),*),
             accepts: Accepts::$bound,
             combine: Combine::$combine,
+            of_type: result_type!($out),
             of_nothing: $empty,
             tolerance: Tolerance { ulp: $ulp, abs: $abs },
             counts: { const COUNT: &[&str] = &[$(stringify!($count))?]; !COUNT.is_empty() },
@@ -145,8 +157,7 @@ impl Reduction {
 
     /// The element type of the result.
     pub fn result(self, dtype: DType) -> DType {
-        let finds = matches!(self.def().combine, Combine::ArgMax | Combine::ArgMin);
-        if finds { DType::U32 } else { dtype }
+        self.def().of_type.unwrap_or(dtype)
     }
 
     /// The value that is combined for the element `x`.

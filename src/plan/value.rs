@@ -45,6 +45,6 @@ pub(crate) enum Home {
 impl Value {
     /// Its size in the device's storage.
     pub fn bytes(&self, limits: &Limits) -> u64 {
-        self.shape.elements() as u64 * limits.stored(self.dtype)
+        self.shape.elements() as u64 * limits.stored(self.dtype).bytes()
     }
 }

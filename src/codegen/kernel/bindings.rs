@@ -56,17 +56,13 @@ impl KernelBuilder<'_> {
     pub fn can_round_up(&self, value: ValueId, unit: usize) -> bool {
         let value = &self.plan.values[value.index()];
         let elements = value.shape.elements().next_multiple_of(unit) as u64;
-        elements.saturating_mul(self.limits.stored(value.dtype)) <= self.limits.binding_bytes
+        elements.saturating_mul(self.limits.stored(value.dtype).bytes())
+            <= self.limits.binding_bytes
     }
 
     /// The WGSL type that holds `dtype` in memory.
     pub fn stored(&self, dtype: DType) -> &'static str {
-        match dtype {
-            DType::F16 if self.limits.f16 => "f16",
-            DType::F32 | DType::F16 => "f32",
-            DType::I32 => "i32",
-            DType::U32 | DType::Bool => "u32",
-        }
+        self.limits.stored(dtype).wgsl()
     }
 
     pub(super) fn buffer(&self, at: BufferRef) -> String {

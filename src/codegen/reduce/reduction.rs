@@ -4,7 +4,7 @@ use crate::base::dtype::Ty;
 use crate::codegen::combine::CombineState;
 use crate::codegen::kernel::{KernelBuilder, KernelFunction};
 use crate::expr::Ref;
-use crate::plan::{ReduceAxes, ReduceForm, ReduceSchedule, Step};
+use crate::plan::{ReduceAxes, ReduceForm, ReduceLayout, ReduceSchedule, Step};
 
 /// A reduction with its dimensions collapsed.
 pub(super) struct CollapsedReduction {
@@ -23,7 +23,7 @@ impl CollapsedReduction {
         let axes = ReduceAxes::new(outer, inner, *prologue, &step.context(&kernel.plan.values));
         let ty = step.expr.ty(*prologue);
         Self {
-            schedule: *schedule,
+            schedule: schedule.unwrap_or(ReduceSchedule::new(ReduceLayout::Group, 1)),
             prologue: *prologue,
             state: CombineState::new(*combine, ty),
             result: combine.result(ty),

@@ -183,7 +183,7 @@ impl Gpu {
 /// The bytes of a value, poisoned where it has no data, and a poisoned guard after it.
 fn encode(case: &Case, value: usize, limits: &Limits) -> Vec<u8> {
     let dtype = case.plan.values[value].dtype;
-    let stored = limits.stored(dtype) as usize;
+    let stored = limits.stored(dtype).bytes() as usize;
     let mut bytes = Vec::new();
     for &number in &case.data[value] {
         match dtype {
@@ -199,7 +199,7 @@ fn encode(case: &Case, value: usize, limits: &Limits) -> Vec<u8> {
 }
 
 fn decode(bytes: &[u8], dtype: DType, elements: usize, limits: &Limits) -> Vec<f64> {
-    let stored = limits.stored(dtype) as usize;
+    let stored = limits.stored(dtype).bytes() as usize;
     let (content, guard) = bytes.split_at(elements * stored);
     assert!(guard.iter().all(|&b| b == POISON), "written past the end");
     content

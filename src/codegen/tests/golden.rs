@@ -63,7 +63,7 @@ fn reduction(
     let root = make.expr.acc(ty).r();
     make.output(if ty == Ty::U32 { DType::U32 } else { DType::F32 }, outer, root);
     let (outer, inner) = (outer.into(), inner.into());
-    let sliding = None;
+    let (schedule, sliding) = (Some(schedule), None);
     make.finish(Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule, sliding }))
 }
 

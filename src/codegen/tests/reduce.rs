@@ -45,7 +45,7 @@ fn case(
         outer,
         inner,
         prologue,
-        schedule,
+        schedule: Some(schedule),
         sliding: None,
     }));
     case.tolerance = 1e-4;

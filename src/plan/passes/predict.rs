@@ -51,7 +51,7 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
         OperandSource::Table(_) => step.points(),
         _ => operand.view.moving_points() as u64,
     }));
-    reached.min(value.shape.elements() as u64) * limits.stored(value.dtype)
+    reached.min(value.shape.elements() as u64) * limits.stored(value.dtype).bytes()
 }
 
 #[cfg(test)]
@@ -64,6 +64,7 @@ mod tests {
     use crate::device::Device;
     use crate::ops::SortOrder;
     use crate::plan::plan;
+    use crate::{Conv2d, Pool2d};
 
     /// A target on which a dispatch, or a kernel of the host, takes a second and nothing else takes any time.
     fn target(backend: Backend) -> Target {
@@ -77,6 +78,34 @@ mod tests {
                 (free.clone(), free.clone(), free.clone(), free);
         }
         Target { backend, limits: Limits::webgpu(), profile: Arc::new(profile) }
+    }
+
+    #[test]
+    fn the_time_on_the_host_is_the_same_in_plans_for_both_sides() {
+        type Record = fn(&GpuCommandBatch, crate::Tensor<'_, f32>);
+        let cases: [(&str, Record); 5] = [
+            ("pooling", |_, x| _ = x.max_pool2d(Pool2d::new([3, 3])).download()),
+            ("depthwise convolution", |b, x| {
+                let options = Conv2d { groups: 8, ..Conv2d::default() };
+                x.conv2d(b.full([8, 1, 3, 3], 0.5), None, options).download();
+            }),
+            ("convolution", |b, x| {
+                x.conv2d(b.full([4, 8, 3, 3], 0.5), None, Conv2d::default()).download();
+            }),
+            ("sum", |_, x| _ = x.sum([2, 3]).download()),
+            ("softmax", |_, x| _ = x.softmax(3).download()),
+        ];
+        let profile = Arc::new(DeviceProfile::typical(16));
+        for (what, record) in cases {
+            let batch = GpuCommandBatch::new(&Device::cpu());
+            record(&batch, batch.upload_shaped(vec![1.0_f32; 8 << 12], [1, 8, 64, 64]));
+            let [on_gpu, on_cpu] = [Backend::Gpu, Backend::Cpu].map(|backend| {
+                let target = Target { backend, limits: Limits::cpu(), profile: profile.clone() };
+                let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
+                plan.steps.iter().map(|step| step.cost.seconds.cpu).collect::<Vec<_>>()
+            });
+            assert_eq!(on_gpu, on_cpu, "{what}");
+        }
     }
 
     #[test]

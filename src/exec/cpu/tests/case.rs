@@ -19,8 +19,8 @@ use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::reference::Reference;
 use crate::plan::{
     AttentionForm, Border, Cost, CustomForm, Dims, Form, Home, MapForm, OperandSource, Plan,
-    ProductForm, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm,
-    SortForm, Space, Step, StepOp, StepOperand, StepOutput, Value as Stored, ValueId,
+    ProductForm, ProductSchedule, ReduceForm, RowForm, ScanForm, SortForm, Space, Step, StepOp,
+    StepOperand, StepOutput, Value as Stored, ValueId,
 };
 
 pub fn view(dims: &[usize], strides: &[i64], offset: i64) -> View {
@@ -177,8 +177,7 @@ impl Case {
 /// A reduction with the schedule that the host ignores.
 pub fn reduce(combine: Combine, outer: &[usize], inner: &[usize], prologue: Ref) -> Form {
     let (outer, inner) = (outer.into(), inner.into());
-    let schedule = ReduceSchedule::new(ReduceLayout::Group, 1);
-    Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule, sliding: None })
+    Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule: None, sliding: None })
 }
 
 /// Rows of `len` elements.

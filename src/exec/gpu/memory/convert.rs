@@ -22,10 +22,12 @@ const CHUNK: usize = 1024;
 
 impl DeviceFormat {
     pub fn of(dtype: DType, limits: &Limits) -> Self {
+        let stored = limits.stored(dtype).bytes() as usize;
         match dtype {
-            DType::Bool if limits.wide_bool => Self::WideBool,
-            DType::F16 if !limits.f16 => Self::WideHalf,
-            _ => Self::Same(dtype.size()),
+            _ if stored == dtype.size() => Self::Same(stored),
+            DType::Bool => Self::WideBool,
+            DType::F16 => Self::WideHalf,
+            DType::F32 | DType::I32 | DType::U32 => Self::Same(stored),
         }
     }
 

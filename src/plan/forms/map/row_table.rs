@@ -44,7 +44,7 @@ impl RowTable {
     /// The map's only look-up, if its table's rows should go through workgroup memory.
     pub fn find(space: &MapSpace, context: &StepContext<'_>, limits: &Limits) -> Option<Self> {
         let Lookup { fetch, table, first, index, stride, size } = only_lookup(context)?;
-        let stored = limits.stored(context.operands[table].dtype) as usize;
+        let stored = limits.stored(context.operands[table].dtype).bytes() as usize;
         let piece = (PIECE_BYTES / stored).min(size.next_multiple_of(Self::LINE));
         let row = Self { fetch, table, first, index, size, piece };
         let fits = limits.threads as usize >= Self::THREADS

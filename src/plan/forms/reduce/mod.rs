@@ -42,8 +42,9 @@ pub(crate) struct ReduceForm {
     pub outer: Dims,
     pub inner: Dims,
     pub prologue: Ref,
-    pub schedule: ReduceSchedule,
-    /// The windows that the elements are of, if they slide over images.
+    /// The schedule on a GPU; `None` in a plan for the host.
+    pub schedule: Option<ReduceSchedule>,
+    /// The windows that the elements are of, if they slide over images. They slide on the host alone.
     pub sliding: Option<Sliding>,
 }
 
@@ -76,31 +77,31 @@ pub(crate) enum ReduceLayout {
 }
 
 impl ReduceForm {
-    /// The schedule, with the results of each thread if the elements are those of windows.
-    fn with_lanes(&self, context: &StepContext<'_>) -> ReduceSchedule {
-        let by_one = self.schedule.layout == ReduceLayout::Thread && self.schedule.parts == 1;
+    /// Returns `schedule` with the results of each thread, if the elements are those of windows.
+    fn with_lanes(&self, schedule: ReduceSchedule, context: &StepContext<'_>) -> ReduceSchedule {
+        let by_one = schedule.layout == ReduceLayout::Thread && schedule.parts == 1;
         let is_empty = context.outputs[0].view.dims.contains(&0);
         let lanes = (by_one && !is_empty).then(|| {
             let axes = ReduceAxes::new(&self.outer, &self.inner, self.prologue, context);
             ThreadWindows::cheapest(&axes, context)
         });
-        ReduceSchedule { lanes: lanes.flatten(), ..self.schedule }
+        ReduceSchedule { lanes: lanes.flatten(), ..schedule }
     }
 
     /// The form with the lanes that the plan would choose for its schedule.
     #[cfg(test)]
     pub fn laned(mut self, context: &StepContext<'_>) -> Self {
-        self.schedule = self.with_lanes(context);
+        self.schedule = self.schedule.map(|schedule| self.with_lanes(schedule, context));
         self
     }
 }
 
 impl KernelForm for ReduceForm {
     fn name(&self) -> &'static str {
-        match (self.schedule.lanes, &self.sliding) {
-            (Some(_), _) => "reduce, shared windows",
+        match (self.schedule, &self.sliding) {
+            (Some(ReduceSchedule { lanes: Some(_), .. }), _) => "reduce, shared windows",
             (None, Some(_)) => "reduce, sliding windows",
-            (None, None) => "reduce",
+            (Some(_), _) | (None, None) => "reduce",
         }
     }
 
@@ -131,14 +132,13 @@ impl KernelForm for ReduceForm {
     fn tune(&mut self, context: &StepContext<'_>, target: &Target) {
         let (outer, inner) = (points(&self.outer), points(&self.inner));
         let cores = target.profile.cores as usize;
-        self.schedule = reduce_schedule(outer, inner, inner_is_strided(self, context), cores);
-        self.schedule = self.with_lanes(context);
-        // Windows slide on the host alone.
-        self.sliding = None;
+        let schedule = reduce_schedule(outer, inner, inner_is_strided(self, context), cores);
+        self.schedule = Some(self.with_lanes(schedule, context));
     }
 
     fn scratch_words(&self, _context: &StepContext<'_>) -> usize {
-        partial(self.schedule.parts, &[points(&self.outer), self.combine.words()])
+        let parts = self.schedule.map_or(1, |schedule| schedule.parts);
+        partial(parts, &[points(&self.outer), self.combine.words()])
     }
 }
 

@@ -16,9 +16,7 @@ use crate::plan::forms::{
     AttentionForm, CustomForm, Dims, Form, MapForm, ProductForm, ReduceForm, RowForm, ScanForm,
     SortForm,
 };
-use crate::plan::forms::{
-    AttentionSchedule, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule,
-};
+use crate::plan::forms::{AttentionSchedule, ProductSchedule, SortSchedule};
 use crate::plan::passes::fuse::Group;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::reads::{
@@ -53,7 +51,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             outer: out_space(self.ir, anchor).dims().into(),
             inner: axes.iter().map(|&axis| shape[axis]).collect(),
             prologue: op.before(x).r(),
-            schedule: ReduceSchedule::new(ReduceLayout::Group, 1),
+            schedule: None,
             sliding: None,
         })
     }
