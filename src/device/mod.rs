@@ -6,11 +6,11 @@ mod open;
 mod calibration;
 mod choice;
 mod compile;
+mod gpu;
 mod metrics;
 mod parts;
 mod planning;
 mod profile;
-mod recovery;
 mod transfers;
 #[cfg(feature = "gpu")]
 mod wgpu_interop;
@@ -24,9 +24,9 @@ pub use parts::builder::DeviceBuilder;
 pub(crate) use parts::counters::Counter;
 pub use parts::counters::{Metrics, PoolStats};
 pub use parts::info::DeviceInfo;
+pub use parts::loss::{DeviceLoss, Recovery};
 pub(crate) use parts::prepared::{PreparedGraph, PreparedPlan};
 pub(crate) use parts::profile_store::Targets;
-pub use parts::recovery::{DeviceLoss, Recovery};
 pub(crate) use parts::trials::TrialRun;
 pub(crate) use planning::PlanRequest;
 

@@ -48,7 +48,7 @@ absent! {
         fn id() -> GpuId;
         fn info() -> &GpuInfo;
         fn limits() -> &Limits;
-        fn loss() -> Option<&str>;
+        fn loss_reason() -> Option<&str>;
         fn memory_counts() -> MemoryCounts;
         fn trim() -> ();
         fn destroy() -> ();

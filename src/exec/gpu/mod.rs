@@ -156,8 +156,8 @@ impl Gpu {
     }
 
     /// The reason of the loss, if the device is lost.
-    pub fn loss(&self) -> Option<&str> {
-        self.driver.health.loss()
+    pub fn loss_reason(&self) -> Option<&str> {
+        self.driver.health.loss_reason()
     }
 
     /// The counts of the device's buffers.

@@ -155,7 +155,7 @@ impl PipelineCompiler {
             DeviceError::Refused { reason, .. } => refused(dispatch, reason),
             error => error,
         })?;
-        self.driver.check_errors()?;
+        self.driver.check_uncaptured_errors()?;
         event!(DEBUG, "compiled", kernel = dispatch.label.as_str());
         if let (Some(disk), Some(entry)) = (&self.disk, entry) {
             disk.keep(entry);

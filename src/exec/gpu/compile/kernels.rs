@@ -45,7 +45,7 @@ impl Kernels {
         memory: &DeviceMemory,
         dispatches: Vec<Dispatch>,
     ) -> Result<Self, DeviceError> {
-        driver.check_errors()?;
+        driver.check_uncaptured_errors()?;
         let Compiled { pipelines, compiled, hits } = compiler.pipelines(&dispatches)?;
         let (words, offsets) = Params::pack(&dispatches, alignment(driver));
         let params = if words.is_empty() {

@@ -18,7 +18,7 @@ pub(super) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
         let at = unused.iter().position(&fits)?;
         let opened = unused.swap_remove(at);
         drop(unused);
-        if !opened.health.is_lost() && !opened.is_dead() {
+        if !opened.health.is_lost() && !opened.is_silently_lost() {
             return Some(opened);
         }
         close(Arc::new(opened));

@@ -36,7 +36,7 @@ thread_local! {
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes a call of this crate outside all scopes. The next [check](Opened::check_errors) reports its error. Every other
+/// Makes a call of this crate outside all scopes. The next [check](Opened::check_uncaptured_errors) reports its error. Every other
 /// error that no scope catches comes from a user who shares the device, and fails no run.
 pub(crate) fn unscoped<R>(call: impl FnOnce() -> R) -> R {
     while_set(&UNSCOPED, call)
@@ -102,14 +102,14 @@ impl Health {
         let lost = Arc::clone(self);
         device.set_device_lost_callback(move |reason, message| {
             let message = if message.is_empty() { format!("{reason:?}") } else { message };
-            lost.lose(message);
+            lost.declare_lost(message);
         });
     }
 
-    pub fn lose(&self, reason: String) {
+    pub fn declare_lost(&self, reason: String) {
         // The first reason is the cause; later ones are its effects.
         if let Ok(()) = self.lost.set(reason) {
-            event!(ERROR, "device lost", reason = self.loss());
+            event!(ERROR, "device lost", reason = self.loss_reason());
         }
     }
 
@@ -131,7 +131,7 @@ impl Health {
     fn hold(&self, count: &Arc<()>) -> Result<Arc<()>, DeviceError> {
         let held = Arc::clone(count);
         fence(Ordering::SeqCst);
-        self.check_loss().map(|()| held)
+        self.check_not_lost().map(|()| held)
     }
 
     /// Returns whether mapped memory is in use, once the device is lost.
@@ -143,7 +143,7 @@ impl Health {
     pub fn lose_by(&self, destroy: impl FnOnce()) {
         const PATIENCE: Duration = Duration::from_secs(1);
         const LOOK: Duration = Duration::from_micros(100);
-        self.lose("it was destroyed".into());
+        self.declare_lost("it was destroyed".into());
         let waiting = Stopwatch::started();
         while is_held(&self.polling) && waiting.total() < PATIENCE {
             thread::sleep(LOOK);
@@ -152,12 +152,12 @@ impl Health {
     }
 
     /// The reason why the device is lost, if it is.
-    pub fn loss(&self) -> Option<&str> {
+    pub fn loss_reason(&self) -> Option<&str> {
         self.lost.get().map(String::as_str)
     }
 
     /// Fails if the device is known to be lost.
-    pub(super) fn check_loss(&self) -> Result<(), DeviceError> {
+    pub(super) fn check_not_lost(&self) -> Result<(), DeviceError> {
         match self.lost.get() {
             None => Ok(()),
             Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
@@ -176,8 +176,8 @@ impl Opened {
     }
 
     /// Fails if the device is known to be lost, or with an error of [`unscoped`] calls since the last check.
-    pub fn check_errors(&self) -> Result<(), DeviceError> {
-        self.health.check_loss()?;
+    pub fn check_uncaptured_errors(&self) -> Result<(), DeviceError> {
+        self.health.check_not_lost()?;
         let stray = self.health.stray.lock().take();
         let Some(reason) = stray else { return Ok(()) };
         self.probe()?;
@@ -197,7 +197,7 @@ impl Opened {
         if self.health.late_errors() == before {
             return Ok(());
         }
-        self.health.check_loss()?;
+        self.health.check_not_lost()?;
         let reason = self.health.stray.lock().take();
         let reason = reason.unwrap_or_else(|| "a call of another run was refused".into());
         Err(DeviceError::Refused { doing: doing(), reason })
@@ -217,17 +217,21 @@ impl Opened {
     /// Fails if the device is lost, even if that was not reported yet. It is asked before a refused call is taken for
     /// wrong: a lost device refuses sound calls.
     pub fn probe(&self) -> Result<(), DeviceError> {
-        if self.is_dead() { Err(self.lost("it refuses sound calls")) } else { Ok(()) }
+        if self.is_silently_lost() {
+            Err(self.confirm_loss("it refuses sound calls"))
+        } else {
+            Ok(())
+        }
     }
 
-    /// The error for `what`, which only a lost device shows. wgpu reports the loss when the device is polled and idle, and
-    /// its reason is the better one.
-    pub fn lost(&self, what: &str) -> DeviceError {
+    /// The error of a loss that `symptom` shows: only a lost device shows it. Declares the device lost, for the reason that
+    /// wgpu reports when it is polled and idle, or else for `symptom`.
+    pub fn confirm_loss(&self, symptom: &str) -> DeviceError {
         // One thread asks for all: each poll goes through all buffers of a lost device, under a lock. It makes
         // callbacks, which may come here again.
         let _asking = (!ASKING.get()).then(|| self.health.asking.lock());
         let _ = while_set(&ASKING, || self.poll(wgpu::PollType::Poll));
-        let reason = self.health.lost.get_or_init(|| what.into()).clone();
+        let reason = self.health.lost.get_or_init(|| symptom.into()).clone();
         DeviceError::Lost { reason }
     }
 
@@ -242,14 +246,14 @@ impl Opened {
             return Ok(wgpu::PollStatus::QueueEmpty);
         };
         catch_unwind(AssertUnwindSafe(|| self.device.poll(how))).unwrap_or_else(|_| {
-            self.health.lose("the driver reported an error while it was polled".into());
+            self.health.declare_lost("the driver reported an error while it was polled".into());
             Ok(wgpu::PollStatus::QueueEmpty)
         })
     }
 
     /// Returns whether the device makes no buffers though it reports no error, as only a lost device does. A browser
     /// reports each loss.
-    pub fn is_dead(&self) -> bool {
+    pub fn is_silently_lost(&self) -> bool {
         if cfg!(target_arch = "wasm32") {
             return self.health.is_lost();
         }

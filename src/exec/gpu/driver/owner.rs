@@ -73,7 +73,7 @@ impl Driver {
         calls: impl FnOnce() -> Result<R, E>,
     ) -> Result<R, E> {
         let _call = exit_guard::call()?;
-        self.check_errors()?;
+        self.check_uncaptured_errors()?;
         calls()
     }
 
@@ -87,7 +87,7 @@ impl Driver {
         calls: impl FnOnce(&Calls<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let result = self.lasting(doing, calls)?;
-        self.check_errors()?;
+        self.check_uncaptured_errors()?;
         Ok(result)
     }
 

@@ -36,7 +36,7 @@ impl<'a> Scope<'a> {
         let errors = self.guards.map(|guards| guards.map(|guard| ready(guard.pop())));
         // Memory first: the other errors may be its effects.
         match errors.into_iter().flatten().rev().flatten().next() {
-            None => self.opened.health.check_loss(),
+            None => self.opened.health.check_not_lost(),
             Some(wgpu::Error::OutOfMemory { .. }) => {
                 Err(DeviceError::OutOfMemory { doing: doing() })
             }

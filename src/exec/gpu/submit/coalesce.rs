@@ -161,15 +161,15 @@ impl Coalescer {
     pub fn submit_together(&self, runs: Vec<PendingRun>) -> Vec<Arc<Completion>> {
         // A panic would leave all of them waiting forever.
         let submitted = caught(|| self.record_and_submit(&runs)).unwrap_or_else(|reason| {
-            self.driver.health.lose(reason);
-            Err(self.driver.lost("a panic"))
+            self.driver.health.declare_lost(reason);
+            Err(self.driver.confirm_loss("a panic"))
         });
         match submitted {
             Ok(index) => {
                 let completions: SmallVec<[_; MOST_RUNS]> =
                     runs.iter().map(|run| Arc::clone(&run.completion)).collect();
                 caught(|| self.follow(runs, &index)).unwrap_or_else(|reason| {
-                    self.driver.health.lose(reason);
+                    self.driver.health.declare_lost(reason);
                     completions.iter().for_each(|completion| completion.abandon());
                     Vec::new()
                 })

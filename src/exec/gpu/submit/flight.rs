@@ -121,12 +121,12 @@ impl SubmissionFuture {
             CompletionResult::Done(Some(readback)) if !driver.health.is_lost() => {
                 Ok(Some(readback))
             }
-            CompletionResult::Done(_) => driver.check_errors().map(|()| None),
+            CompletionResult::Done(_) => driver.check_uncaptured_errors().map(|()| None),
             // To learn the reason, the device is polled, which frees all its memory.
             CompletionResult::Unmapped => {
                 const WHY: &str = "its results cannot be mapped";
                 let driver = Arc::clone(driver);
-                Err(off_thread(move || driver.lost(WHY)).await)
+                Err(off_thread(move || driver.confirm_loss(WHY)).await)
             }
             CompletionResult::Refused(error) => {
                 self.engine.memory.groups.clear();

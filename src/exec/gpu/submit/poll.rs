@@ -242,7 +242,7 @@ impl Watch {
         self.driver.while_alive(|| match caught(|| self.coalescer.submit_due()) {
             Ok(submitted) if submitted.is_empty() => {}
             Ok(submitted) => self.queue.lock().in_flight.extend(submitted),
-            Err(reason) => self.driver.health.lose(reason),
+            Err(reason) => self.driver.health.declare_lost(reason),
         });
     }
 

@@ -204,7 +204,7 @@ impl Engine {
             None => self.memory.lease(Kind::Staging, cargo.places.capacity(), counts)?,
         };
         staging.set_reusable(false);
-        let lost = || self.driver.lost("its staging memory cannot be mapped");
+        let lost = || self.driver.confirm_loss("its staging memory cannot be mapped");
         let _mapped = staging.map().ok_or_else(lost)?;
         cargo.fill(&staging).map_err(|_| lost())?;
         driver::unscoped(|| staging.buffer.unmap());

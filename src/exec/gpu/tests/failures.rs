@@ -28,7 +28,7 @@ async fn bad_kernels_are_errors() {
         assert!(doing.contains("map x") && !reason.is_empty(), "{doing}: {reason}");
     }
     assert_eq!(gpu.compile_here(vec![good]).unwrap().hits, 1, "the good one was compiled");
-    assert!(gpu.driver.check_errors().is_ok(), "no error escaped");
+    assert!(gpu.driver.check_uncaptured_errors().is_ok(), "no error escaped");
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ pub(super) fn stray(gpu: &Gpu) {
 #[tokio::test]
 async fn an_earlier_error_is_told_by_the_next_check_and_by_no_scope_that_closes_alone() {
     let gpu = gpu_or_return!();
-    let check = || gpu.driver.check_errors();
+    let check = || gpu.driver.check_uncaptured_errors();
     let doing = || "sound calls".to_owned();
     let sound = |_: &Calls<'_>| Ok::<_, DeviceError>(());
     driver::unscoped(|| stray(&gpu));
@@ -95,7 +95,7 @@ async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
     let panicking = || driver::unscoped(|| panic!("in a call of ours"));
     catch_unwind(AssertUnwindSafe(panicking)).unwrap_err();
     stray(&gpu);
-    gpu.driver.check_errors().unwrap();
+    gpu.driver.check_uncaptured_errors().unwrap();
 }
 
 #[tokio::test]

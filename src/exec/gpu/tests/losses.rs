@@ -27,7 +27,7 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
         let error = soon(gpu.run(adder_job(&program, &[1; 50_000]))).await.err().unwrap();
         assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
     }
-    assert!(gpu.loss().is_some());
+    assert!(gpu.loss_reason().is_some());
     lost(soon(gpu.read_resident(&resident)).await.err().unwrap());
     lost(gpu.resident(DType::U32, &[0; 400]).err().unwrap());
     lost(gpu.compile_here(vec![map(ValueId(0), ValueId(1), "x ^ p", 0, 1)]).err().unwrap());
@@ -129,7 +129,7 @@ fn polled_once_read(run: GpuRun, told: &mpsc::Receiver<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let gpu = gpu_or_return!();
-    let ask = |engine: &Engine| engine.driver.lost("asked").to_string();
+    let ask = |engine: &Engine| engine.driver.confirm_loss("asked").to_string();
     let (sender, told) = mpsc::channel();
     let engine = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&engine))));
@@ -147,7 +147,7 @@ async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
 #[tokio::test]
 async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
     let gpu = gpu_or_return!();
-    let check = |engine: &Engine| engine.driver.check_errors();
+    let check = |engine: &Engine| engine.driver.check_uncaptured_errors();
     let engine = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(check(&engine)));
     driver::unscoped(|| stray(&gpu));
@@ -168,7 +168,7 @@ async fn results_may_be_read_after_the_device_is_lost() {
     let (_held, told) = told_of_next_poll(&gpu);
     gpu.destroy();
     gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
-    gpu.driver.lost("asked");
+    gpu.driver.confirm_loss("asked");
     gpu.submissions.poller.wake();
     polled_once_read(run, &told);
 }
@@ -199,14 +199,14 @@ async fn a_device_is_not_destroyed_while_somebody_submits() {
     let destroying = std::thread::spawn(move || lost.destroy());
     until(|| gpu.driver.health.is_lost()).await;
     std::thread::sleep(Duration::from_millis(50));
-    let is_dead_already = gpu.driver.is_dead();
+    let is_dead_already = gpu.driver.is_silently_lost();
     // It waits for a second, which may pass here where other tests have the cores.
     let is_early = destroyed.elapsed() < Duration::from_millis(900);
     assert!(!(is_early && is_dead_already), "destroyed while somebody submits");
     end.send(()).unwrap();
     submitting.join().unwrap().unwrap();
     destroying.join().unwrap();
-    assert!(gpu.driver.is_dead());
+    assert!(gpu.driver.is_silently_lost());
     let late = submit(&gpu.0);
     assert!(matches!(late, Err(DeviceError::Lost { .. })), "{late:?}");
 }
