@@ -9,7 +9,7 @@ use super::pipelines::Pipeline;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::driver::GuardedDevice;
 use crate::exec::gpu::memory::{DeviceMemory, Kind, Lease, NextRun};
 
 /// The compiled dispatches of a plan.
@@ -41,13 +41,13 @@ impl Kernels {
     /// Compiles the pipelines that are missing, and leases memory for parameters.
     pub fn compile(
         compiler: &PipelineCompiler,
-        driver: &Driver,
+        device: &GuardedDevice,
         memory: &DeviceMemory,
         dispatches: Vec<Dispatch>,
     ) -> Result<Self, DeviceError> {
-        driver.check_uncaptured_errors()?;
+        device.check_uncaptured_errors()?;
         let Compiled { pipelines, compiled, hits } = compiler.pipelines(&dispatches)?;
-        let (words, offsets) = Params::pack(&dispatches, alignment(driver));
+        let (words, offsets) = Params::pack(&dispatches, alignment(device));
         let params = if words.is_empty() {
             None
         } else {
@@ -103,16 +103,16 @@ impl Params {
     }
 }
 
-fn alignment(driver: &Driver) -> u32 {
-    driver.device_limits().min_uniform_buffer_offset_alignment
+fn alignment(device: &GuardedDevice) -> u32 {
+    device.device_limits().min_uniform_buffer_offset_alignment
 }
 
 /// Returns whether a block for the parameters of `dispatches` lies idle, or none is needed.
 pub(crate) fn has_room_for_params(
-    driver: &Driver,
+    device: &GuardedDevice,
     memory: &DeviceMemory,
     dispatches: &[Dispatch],
 ) -> bool {
-    let bytes = 4 * Params::pack(dispatches, alignment(driver)).0.len() as u64;
+    let bytes = 4 * Params::pack(dispatches, alignment(device)).0.len() as u64;
     bytes == 0 || memory.class(Kind::Params, bytes).is_ok_and(|class| memory.pool.has(class))
 }

@@ -1,11 +1,11 @@
 //! The calls of wgpu that runs and compilers make.
 
 use super::driver_lock;
-use super::health::Opened;
+use super::opened_device::OpenedDevice;
 use crate::error::DeviceError;
 
 /// Calls of one device, between the beginning and the end of an error scope. Their errors are found where the scope ends.
-pub(crate) struct Calls<'a>(pub(super) &'a Opened);
+pub(crate) struct Calls<'a>(pub(super) &'a OpenedDevice);
 
 /// Defines methods of [`Calls`] that pass a call on to the device.
 macro_rules! pass_on {

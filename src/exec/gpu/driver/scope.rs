@@ -4,8 +4,11 @@
 //! errors come later, so no scope is opened there, and the handler [notes](super::Health::late_errors) them. Tests:
 //! `exec/gpu/tests/failures.rs`, `tests/browser.sh`.
 
-use super::health::{Opened, ready};
+use super::opened_device::OpenedDevice;
 use crate::error::DeviceError;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 /// Catches every error of the calls on this thread between `open` and `close`.
 ///
@@ -13,11 +16,11 @@ use crate::error::DeviceError;
 pub(crate) struct Scope<'a> {
     /// The scopes of internal errors, of validation and of memory; `None` in a browser.
     guards: Option<[wgpu::ErrorScopeGuard; 3]>,
-    opened: &'a Opened,
+    opened: &'a OpenedDevice,
 }
 
 impl<'a> Scope<'a> {
-    pub fn open(opened: &'a Opened) -> Self {
+    pub fn open(opened: &'a OpenedDevice) -> Self {
         if cfg!(target_arch = "wasm32") {
             return Self { guards: None, opened };
         }
@@ -33,7 +36,7 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// If a call was refused, or the device is lost.
     pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        let errors = self.guards.map(|guards| guards.map(|guard| ready(guard.pop())));
+        let errors = self.guards.map(|guards| guards.map(popped));
         // Memory first: the other errors may be its effects.
         match errors.into_iter().flatten().rev().flatten().next() {
             None => self.opened.health.check_not_lost(),
@@ -45,5 +48,13 @@ impl<'a> Scope<'a> {
                 Err(DeviceError::Refused { doing: doing(), reason: error.to_string() })
             }
         }
+    }
+}
+
+/// The error that a scope caught. Outside browsers it is known at once.
+pub(super) fn popped(scope: wgpu::ErrorScopeGuard) -> Option<wgpu::Error> {
+    match pin!(scope.pop()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(error) => error,
+        Poll::Pending => None,
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot::Receiver;
 
 use super::coalesce::Coalescer;
 use super::completion::{Completion, CompletionResult};
-use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::driver::GuardedDevice;
 
 /// Polls nothing.
 pub(crate) struct Poller(());
@@ -27,7 +27,7 @@ pub(crate) enum SpinResult {
 #[expect(clippy::unused_self, reason = "the methods are those of the polling thread")]
 impl Poller {
     #[expect(clippy::unnecessary_wraps, reason = "the signature is that of the polling thread")]
-    pub fn start(_: Arc<Driver>, _: Arc<Coalescer>) -> std::io::Result<Self> {
+    pub fn start(_: Arc<GuardedDevice>, _: Arc<Coalescer>) -> std::io::Result<Self> {
         Ok(Self(()))
     }
 

@@ -14,7 +14,7 @@ use crate::base::process::caught;
 use crate::base::sync::Mutex;
 use crate::base::trace::event;
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{self, Calls, Driver};
+use crate::exec::gpu::driver::{self, Calls, GuardedDevice};
 use crate::exec::gpu::memory::{Lease, leased_bytes};
 
 /// Submissions in flight from which on runs wait: one that the device works on, and the next. A browser has no thread
@@ -39,7 +39,7 @@ pub(crate) struct PendingRun {
 ///
 /// No run here may write a buffer that another one reads or writes.
 pub(crate) struct Coalescer {
-    driver: Arc<Driver>,
+    device: Arc<GuardedDevice>,
     queue: Mutex<PendingRuns>,
     /// The number of pending runs, to be read without the lock.
     pending: AtomicUsize,
@@ -69,8 +69,8 @@ impl PendingRuns {
 }
 
 impl Coalescer {
-    pub fn new(driver: Arc<Driver>) -> Self {
-        Self { driver, queue: Mutex::default(), pending: AtomicUsize::new(0) }
+    pub fn new(device: Arc<GuardedDevice>) -> Self {
+        Self { device, queue: Mutex::default(), pending: AtomicUsize::new(0) }
     }
 
     /// Returns whether a run is small enough to wait. Custom kernels may take any time, for which others would wait.
@@ -161,15 +161,15 @@ impl Coalescer {
     pub fn submit_together(&self, runs: Vec<PendingRun>) -> Vec<Arc<Completion>> {
         // A panic would leave all of them waiting forever.
         let submitted = caught(|| self.record_and_submit(&runs)).unwrap_or_else(|reason| {
-            self.driver.health.declare_lost(reason);
-            Err(self.driver.confirm_loss("a panic"))
+            self.device.health.declare_lost(reason);
+            Err(self.device.confirm_loss("a panic"))
         });
         match submitted {
             Ok(index) => {
                 let completions: SmallVec<[_; MOST_RUNS]> =
                     runs.iter().map(|run| Arc::clone(&run.completion)).collect();
                 caught(|| self.follow(runs, &index)).unwrap_or_else(|reason| {
-                    self.driver.health.declare_lost(reason);
+                    self.device.health.declare_lost(reason);
                     completions.iter().for_each(|completion| completion.abandon());
                     Vec::new()
                 })
@@ -186,7 +186,7 @@ impl Coalescer {
 
     fn record_and_submit(&self, runs: &[PendingRun]) -> Result<wgpu::SubmissionIndex, DeviceError> {
         let doing = || runs.first().map_or_else(String::new, |run| run.script.kernels.doing());
-        self.driver.lasting(doing, |calls: &Calls<'_>| {
+        self.device.scoped(doing, |calls: &Calls<'_>| {
             let commands = if let [run] = runs {
                 take_or_record(calls, &run.script)
             } else {
@@ -211,7 +211,7 @@ impl Coalescer {
             completion.submitted(index.clone(), is_shared);
             submitted.push(Arc::clone(&completion));
             leases.extend(script.buffers.into_slots());
-            driver::unscoped(|| script.mapped_after.register(&self.driver, completion));
+            driver::unscoped(|| script.mapped_after.register(&self.device, completion));
         }
         Lease::return_all(leases);
         submitted

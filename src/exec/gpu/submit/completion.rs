@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::base::sync::Mutex;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
-use crate::exec::gpu::driver::{Driver, DriverWork};
+use crate::exec::gpu::driver::{DriverWork, GuardedDevice};
 use crate::exec::gpu::memory::{Lease, Readback};
 
 /// The end of a run.
@@ -135,7 +135,7 @@ impl MappedAfter {
 
     /// Registers the callbacks that map the buffers and complete `completion`. To be called once the commands that use the
     /// buffers are submitted.
-    pub fn register(self, driver: &Driver, completion: Arc<Completion>) {
+    pub fn register(self, device: &GuardedDevice, completion: Arc<Completion>) {
         // Before the readback, so that the staging buffer is back when the run completes.
         if let Some(staging) = self.staging {
             let buffer = staging.buffer.clone();
@@ -153,7 +153,7 @@ impl MappedAfter {
             });
         } else {
             let complete = move || completion.complete(CompletionResult::Done(None));
-            driver.on_submitted_work_done(complete);
+            device.on_submitted_work_done(complete);
         }
     }
 }

@@ -81,7 +81,7 @@ impl Encode<'_> {
         let bytes = |buffer| match buffer {
             BufferRef::Value(id) if dispatch.custom.is_some() => {
                 let value = self.job.value(id.index())?;
-                Ok(Some(value.bytes(&self.engine.driver.limits)))
+                Ok(Some(value.bytes(&self.engine.device.limits)))
             }
             _ => Ok(None),
         };

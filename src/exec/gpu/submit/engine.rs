@@ -12,7 +12,7 @@ use crate::base::disk::cache::Store;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::compile::PipelineCompiler;
-use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::driver::GuardedDevice;
 use crate::exec::gpu::memory::DeviceMemory;
 use crate::exec::janitor::Sweep;
 
@@ -20,7 +20,7 @@ use crate::exec::janitor::Sweep;
 pub(crate) struct Engine {
     // First, so that the compiler proves the types of wgpu to be `Send` and `Sync` by the shortest way: the other ways are
     // longer than it goes.
-    pub driver: Arc<Driver>,
+    pub device: Arc<GuardedDevice>,
     pub memory: DeviceMemory,
     pub compiler: PipelineCompiler,
     pub submissions: Submissions,
@@ -28,20 +28,20 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Keeps compiled pipelines in `store`.
-    pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
-        let started = Submissions::new(Arc::clone(&driver));
+    pub fn new(device: Arc<GuardedDevice>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
+        let started = Submissions::new(Arc::clone(&device));
         let submissions = started.map_err(|error| DeviceError::Open {
-            adapter: driver.info.name.clone(),
+            adapter: device.info.name.clone(),
             reason: error.to_string(),
         })?;
-        let memory = DeviceMemory::new(Arc::clone(&driver));
-        let compiler = PipelineCompiler::new(Arc::clone(&driver), store);
-        Ok(Self { driver, memory, compiler, submissions })
+        let memory = DeviceMemory::new(Arc::clone(&device));
+        let compiler = PipelineCompiler::new(Arc::clone(&device), store);
+        Ok(Self { device, memory, compiler, submissions })
     }
 
     /// The rights that a submission of a run with `permit` holds.
     pub fn hold(&self, permit: &Permit) -> Result<SubmissionPermit, DeviceError> {
-        Ok(SubmissionPermit { permit: permit.clone(), work: self.driver.computing()? })
+        Ok(SubmissionPermit { permit: permit.clone(), work: self.device.computing()? })
     }
 }
 
@@ -53,7 +53,7 @@ impl Sweep for Engine {
 
 /// The submissions of one device, and the thread that waits for them.
 pub(crate) struct Submissions {
-    driver: Arc<Driver>,
+    device: Arc<GuardedDevice>,
     pub coalescer: Arc<Coalescer>,
     pub poller: Poller,
 }
@@ -68,10 +68,10 @@ pub(crate) struct Submitted {
 }
 
 impl Submissions {
-    pub fn new(driver: Arc<Driver>) -> std::io::Result<Self> {
-        let coalescer = Arc::new(Coalescer::new(Arc::clone(&driver)));
-        let poller = Poller::start(Arc::clone(&driver), Arc::clone(&coalescer))?;
-        Ok(Self { driver, coalescer, poller })
+    pub fn new(device: Arc<GuardedDevice>) -> std::io::Result<Self> {
+        let coalescer = Arc::new(Coalescer::new(Arc::clone(&device)));
+        let poller = Poller::start(Arc::clone(&device), Arc::clone(&coalescer))?;
+        Ok(Self { device, coalescer, poller })
     }
 
     /// Submits `commands` after all pending runs. Until they have finished, `held` is held, even if the result is dropped.
@@ -87,9 +87,9 @@ impl Submissions {
     ) -> Result<Submitted, DeviceError> {
         self.submit_pending();
         let (completion, receiver) = Completion::new(held);
-        let submitted = self.driver.submit_then(doing, commands, |index| {
+        let submitted = self.device.submit_then(doing, commands, |index| {
             completion.submitted(index, false);
-            after.register(&self.driver, Arc::clone(&completion));
+            after.register(&self.device, Arc::clone(&completion));
         });
         self.poller.wake_if_lost();
         if let Err(error) = submitted {

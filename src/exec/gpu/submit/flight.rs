@@ -50,7 +50,7 @@ impl SubmissionFuture {
     pub fn new(engine: &Arc<Engine>, submitted: Submitted) -> Self {
         Self {
             engine: Arc::clone(engine),
-            late_errors: engine.driver.health.late_errors(),
+            late_errors: engine.device.health.late_errors(),
             submitted,
             spin: None,
             expected: Duration::ZERO,
@@ -111,22 +111,22 @@ impl SubmissionFuture {
     /// Waits for the end, and returns the results.
     pub async fn land(mut self) -> Result<Option<Readback>, DeviceError> {
         let result = (&mut self).await;
-        let driver = &self.engine.driver;
+        let device = &self.engine.device;
         let doing = || "running a batch".into();
-        driver.check_late_errors(self.late_errors, doing).inspect_err(|_| {
+        device.check_late_errors(self.late_errors, doing).inspect_err(|_| {
             self.engine.memory.free_idle();
         })?;
         match result {
             // Work that a lost device never did counts as finished too, and the contents of its memory are no results.
-            CompletionResult::Done(Some(readback)) if !driver.health.is_lost() => {
+            CompletionResult::Done(Some(readback)) if !device.health.is_lost() => {
                 Ok(Some(readback))
             }
-            CompletionResult::Done(_) => driver.check_uncaptured_errors().map(|()| None),
+            CompletionResult::Done(_) => device.check_uncaptured_errors().map(|()| None),
             // To learn the reason, the device is polled, which frees all its memory.
             CompletionResult::Unmapped => {
                 const WHY: &str = "its results cannot be mapped";
-                let driver = Arc::clone(driver);
-                Err(off_thread(move || driver.confirm_loss(WHY)).await)
+                let device = Arc::clone(device);
+                Err(off_thread(move || device.confirm_loss(WHY)).await)
             }
             CompletionResult::Refused(error) => {
                 self.engine.memory.groups.clear();

@@ -19,7 +19,7 @@ use super::coalesce::Coalescer;
 use super::completion::{Completion, CompletionResult};
 use crate::base::process::caught;
 use crate::base::sync::{Condvar, Mutex};
-use crate::exec::gpu::driver::{self, Driver, DriverOwned};
+use crate::exec::gpu::driver::{self, DriverOwned, GuardedDevice};
 
 /// A future polls the device this long before it yields the thread: the time of a small run.
 const SPIN: Duration = Duration::from_micros(120);
@@ -53,7 +53,7 @@ pub(crate) struct Poller {
 }
 
 struct Watch {
-    driver: Arc<Driver>,
+    device: Arc<GuardedDevice>,
     coalescer: Arc<Coalescer>,
     poll_time: PollTime,
     /// True if a [`Spin`] exists.
@@ -89,10 +89,10 @@ enum ThreadEnd {
 }
 
 impl Poller {
-    pub fn start(driver: Arc<Driver>, coalescer: Arc<Coalescer>) -> std::io::Result<Self> {
+    pub fn start(device: Arc<GuardedDevice>, coalescer: Arc<Coalescer>) -> std::io::Result<Self> {
         let watch = Arc::new(Watch {
-            poll_time: PollTime::with(driver.info.software),
-            driver,
+            poll_time: PollTime::with(device.info.software),
+            device,
             coalescer,
             spinning: AtomicBool::new(false),
             queue: Mutex::default(),
@@ -134,7 +134,7 @@ impl Poller {
 
     /// Wakes the thread to call newly registered callbacks if the device was lost meanwhile.
     pub fn wake_if_lost(&self) {
-        if self.watch.driver.health.is_lost() {
+        if self.watch.device.health.is_lost() {
             self.wake();
         }
     }
@@ -183,7 +183,7 @@ impl Spin {
         let watch = &self.watch;
         let start = Instant::now();
         loop {
-            let _ = watch.driver.poll(wgpu::PollType::Poll);
+            let _ = watch.device.poll(wgpu::PollType::Poll);
             match receiver.try_recv() {
                 Ok(result) => return SpinResult::Completed(result),
                 Err(TryRecvError::Closed) => {
@@ -192,7 +192,7 @@ impl Spin {
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
             let enough = self.start.elapsed() > watch.poll_time.future;
-            if enough || watch.driver.health.is_lost() || watch.has_others(completion) {
+            if enough || watch.device.health.is_lost() || watch.has_others(completion) {
                 return SpinResult::Enough;
             }
             if start.elapsed() > SPIN {
@@ -211,8 +211,8 @@ impl Drop for Spin {
 impl Drop for Poller {
     fn drop(&mut self) {
         let mut queue = self.watch.queue.lock();
-        let driver = &self.watch.driver;
-        let is_read = driver.health.is_lost() && !queue.called_back && driver.health.is_mapped();
+        let device = &self.watch.device;
+        let is_read = device.health.is_lost() && !queue.called_back && device.health.is_mapped();
         let end = if is_read { ThreadEnd::Alone } else { ThreadEnd::Awaited };
         queue.end = Some(end);
         drop(queue);
@@ -239,10 +239,10 @@ impl Watch {
     /// Submits the pending runs, if it is time.
     fn submit_due(&self) {
         // The thread must outlive a panic: others wait for it.
-        self.driver.while_alive(|| match caught(|| self.coalescer.submit_due()) {
+        self.device.while_alive(|| match caught(|| self.coalescer.submit_due()) {
             Ok(submitted) if submitted.is_empty() => {}
             Ok(submitted) => self.queue.lock().in_flight.extend(submitted),
-            Err(reason) => self.driver.health.declare_lost(reason),
+            Err(reason) => self.device.health.declare_lost(reason),
         });
     }
 
@@ -258,9 +258,9 @@ impl Watch {
         let start = Instant::now();
         while start.elapsed() < self.poll_time.thread
             && !completion.is_completed()
-            && !self.driver.health.is_lost()
+            && !self.device.health.is_lost()
         {
-            let _ = self.driver.poll(wgpu::PollType::Poll);
+            let _ = self.device.poll(wgpu::PollType::Poll);
             self.submit_due();
             thread::yield_now();
         }
@@ -269,16 +269,16 @@ impl Watch {
         }
         let Some(index) = completion.index() else {
             // Somebody is about to submit it: there is nothing to wait for yet.
-            let _ = self.driver.poll(wgpu::PollType::Poll);
+            let _ = self.device.poll(wgpu::PollType::Poll);
             thread::yield_now();
             return;
         };
         // The wait has no end: when a wait ends early, wgpu asserts that work is left, but another thread's poll or
         // submission may have ended the last of it. A lost device ends every wait.
         let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: None };
-        if let Err(wgpu::PollError::WrongSubmissionIndex(..)) = self.driver.poll(wait) {
+        if let Err(wgpu::PollError::WrongSubmissionIndex(..)) = self.device.poll(wait) {
             // It was never submitted, so nothing will finish; its callbacks may still be due.
-            let _ = self.driver.poll(wgpu::PollType::Poll);
+            let _ = self.device.poll(wgpu::PollType::Poll);
             completion.abandon();
         }
     }
@@ -290,7 +290,7 @@ impl Watch {
         queue.look_again();
         loop {
             // A waiting future holds the device, so at its end nobody waits.
-            if self.driver.health.is_lost() && !queue.called_back {
+            if self.device.health.is_lost() && !queue.called_back {
                 drop(queue);
                 if self.abandon_all().is_break() {
                     return None;
@@ -324,7 +324,7 @@ impl Watch {
         in_flight.into_iter().for_each(|completion| completion.abandon());
         self.coalescer.abandon();
         let queue = self.queue.lock();
-        if self.driver.health.is_mapped() {
+        if self.device.health.is_mapped() {
             if queue.end == Some(ThreadEnd::Awaited) {
                 return ControlFlow::Break(());
             }
@@ -332,7 +332,7 @@ impl Watch {
             return ControlFlow::Continue(());
         }
         drop(queue);
-        self.driver.poll_lost();
+        self.device.poll_lost();
         self.queue.lock().called_back = true;
         ControlFlow::Continue(())
     }

@@ -39,12 +39,12 @@ fn record_write(
 impl Engine {
     /// Puts host elements on the device. Returns before they have arrived: later runs wait for them.
     pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<Arc<DeviceBuffer>, DeviceError> {
-        self.driver.call(|| {
+        self.device.guarded(|| {
             let mut counts = GpuCounts::default();
             let elements = host.len() / dtype.size();
             let resident = Arc::new(self.memory.lease_value(dtype, elements, &mut counts)?);
             let mut cargo = StagedUploads::default();
-            let place = cargo.push(DeviceFormat::of(dtype, &self.driver.limits), host);
+            let place = cargo.push(DeviceFormat::of(dtype, &self.device.limits), host);
             let Some(staging) = self.stage(&cargo, None, &mut counts)? else {
                 return Ok(resident);
             };
@@ -74,8 +74,8 @@ impl Engine {
         if writes.is_empty() {
             return Ok(0);
         }
-        let storage = |to: &DeviceBuffer| DeviceFormat::of(to.dtype, &self.driver.limits);
-        self.driver.call(|| {
+        let storage = |to: &DeviceBuffer| DeviceFormat::of(to.dtype, &self.device.limits);
+        self.device.guarded(|| {
             let doing = || "replacing parts of residents".into();
             // One refused command is enough for nothing to be submitted.
             self.submit_unawaited(doing, MappedAfter::default(), |encoder| {
@@ -104,7 +104,7 @@ impl Engine {
         doing: impl FnOnce() -> String,
         record: impl FnOnce(&mut wgpu::CommandEncoder),
     ) -> Result<wgpu::CommandBuffer, DeviceError> {
-        self.driver.checked(doing, |calls: &Calls<'_>| {
+        self.device.scoped_and_checked(doing, |calls: &Calls<'_>| {
             let mut encoder = calls.encoder();
             record(&mut encoder);
             Ok(encoder.finish())
@@ -135,9 +135,9 @@ impl Engine {
         resident: &DeviceBuffer,
         elements: Range<usize>,
     ) -> Result<Fetch, DeviceError> {
-        self.driver.call(|| {
+        self.device.guarded(|| {
             let &DeviceBuffer { dtype, ref lease, .. } = resident;
-            let storage = DeviceFormat::of(dtype, &self.driver.limits);
+            let storage = DeviceFormat::of(dtype, &self.device.limits);
             let (start, bytes) = (storage.bytes(elements.start), storage.bytes(elements.len()));
             let output = RunOutput {
                 dtype,

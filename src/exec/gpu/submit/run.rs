@@ -80,7 +80,7 @@ impl Engine {
         let engine = Arc::clone(self);
         async move {
             let (kernels, timeline) = (Arc::clone(&job.kernels), job.timeline.clone());
-            let request = Request::new(&engine.memory, &engine.driver.limits, &job)?;
+            let request = Request::new(&engine.memory, &engine.device.limits, &job)?;
             let found = request.find(&engine.memory);
             let allocates = found.iter().any(Option::is_none);
             let is_large = job.plan.bytes_up >= LARGE as u64;
@@ -101,7 +101,7 @@ impl Engine {
         request: Request,
         found: IdleLeases,
     ) -> Result<Launched, Error> {
-        self.driver.call(|| {
+        self.device.guarded(|| {
             self.memory.release_freed();
             let leased = request.lease(&self.memory, job, found)?;
             if job.is_in_waves() {
@@ -126,7 +126,7 @@ impl Engine {
         let encoding = stage!(job.timeline, "encode", kernels = dispatches);
         let doing = || job.kernels.doing();
         let work = encoding.of(|| {
-            self.driver.checked(doing, |calls| {
+            self.device.scoped_and_checked(doing, |calls| {
                 let script = encode.script(calls, &mut run, mapped_after, copies)?;
                 run.counts.submits = 1;
                 // Runs that are submitted together must not write what others read, as kept values may be.
@@ -150,7 +150,7 @@ impl Engine {
     ) -> Result<RecordedCommands, DeviceError> {
         let dispatches = job.kernels.dispatches.len();
         let timed = job.timeline.is_recording();
-        let stamps = if timed { Stamps::new(&self.driver, dispatches)? } else { None };
+        let stamps = if timed { Stamps::new(&self.device, dispatches)? } else { None };
         let commands = if let Some(stamps) = stamps {
             let mut encoder = calls.encoder();
             record(&mut encoder, &[script.commands()], Some(&stamps));
@@ -201,7 +201,7 @@ impl Engine {
         let run = Commands { kernels, list: &list };
         let record = |calls: &Calls<'_>| Ok::<_, DeviceError>(recorded_now(calls, &[run]));
         // A refusal is told when the run comes, and records the same.
-        if let Ok(commands) = self.driver.lasting(|| job.kernels.doing(), record) {
+        if let Ok(commands) = self.device.scoped(|| job.kernels.doing(), record) {
             kernels.next_run.keep(list, commands);
         }
     }
@@ -218,7 +218,7 @@ impl Engine {
         let Leased { buffers, mapped_after, mut run } = leased;
         let encode = Encode { engine: self, job, buffers };
         let script = |calls: &Calls<'_>| encode.script(calls, &mut run, mapped_after, Vec::new());
-        let mut script: Script = self.driver.checked(|| job.kernels.doing(), script)?;
+        let mut script: Script = self.device.scoped_and_checked(|| job.kernels.doing(), script)?;
         let mut flight: Option<SubmissionFuture> = None;
         let mut waves = job.plan.waves.iter().peekable();
         while let Some(wave) = waves.next() {
@@ -246,7 +246,7 @@ impl Engine {
             let held = self.hold(&job.permit)?;
             let up = up(staging.as_ref(), copies);
             let mut mapped_after = MappedAfter { staging, readback: None };
-            let commands = self.driver.checked(doing, |calls| {
+            let commands = self.device.scoped_and_checked(doing, |calls| {
                 let mut encoder = calls.encoder();
                 script.commands().record_part(&mut encoder, &up, wave.dispatches.clone());
                 if is_last {

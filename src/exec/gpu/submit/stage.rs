@@ -168,7 +168,7 @@ impl Engine {
         staging: Option<Lease>,
         counts: &mut GpuCounts,
     ) -> Result<(Option<Lease>, Vec<StagedCopy>), Error> {
-        let limits = &self.driver.limits;
+        let limits = &self.device.limits;
         let mut cargo = StagedUploads::default();
         let mut copies = Vec::new();
         if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
@@ -204,7 +204,7 @@ impl Engine {
             None => self.memory.lease(Kind::Staging, cargo.places.capacity(), counts)?,
         };
         staging.set_reusable(false);
-        let lost = || self.driver.confirm_loss("its staging memory cannot be mapped");
+        let lost = || self.device.confirm_loss("its staging memory cannot be mapped");
         let _mapped = staging.map().ok_or_else(lost)?;
         cargo.fill(&staging).map_err(|_| lost())?;
         driver::unscoped(|| staging.buffer.unmap());

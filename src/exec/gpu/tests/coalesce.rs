@@ -225,7 +225,7 @@ async fn of_runs_that_are_refused_together_only_the_bad_ones_fail() {
         }
     }
     until(|| gpu.memory.pool.counts().live_bytes == before).await;
-    gpu.driver.check_uncaptured_errors().unwrap();
+    gpu.device.check_uncaptured_errors().unwrap();
 }
 
 /// A run whose device is lost before or after it was submitted with others has no results, or has them right.

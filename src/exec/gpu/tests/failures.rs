@@ -28,7 +28,7 @@ async fn bad_kernels_are_errors() {
         assert!(doing.contains("map x") && !reason.is_empty(), "{doing}: {reason}");
     }
     assert_eq!(gpu.compile_here(vec![good]).unwrap().hits, 1, "the good one was compiled");
-    assert!(gpu.driver.check_uncaptured_errors().is_ok(), "no error escaped");
+    assert!(gpu.device.check_uncaptured_errors().is_ok(), "no error escaped");
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn bad_jobs_are_errors_and_do_no_harm() {
 
 /// A call that wgpu refuses.
 pub(super) fn stray(gpu: &Gpu) {
-    drop(gpu.driver.raw().0.create_buffer(&wgpu::BufferDescriptor {
+    drop(gpu.device.raw().0.create_buffer(&wgpu::BufferDescriptor {
         label: Some("a stray call"),
         size: 4,
         usage: wgpu::BufferUsages::empty(),
@@ -70,21 +70,21 @@ pub(super) fn stray(gpu: &Gpu) {
 #[tokio::test]
 async fn an_earlier_error_is_told_by_the_next_check_and_by_no_scope_that_closes_alone() {
     let gpu = gpu_or_return!();
-    let check = || gpu.driver.check_uncaptured_errors();
+    let check = || gpu.device.check_uncaptured_errors();
     let doing = || "sound calls".to_owned();
     let sound = |_: &Calls<'_>| Ok::<_, DeviceError>(());
     driver::unscoped(|| stray(&gpu));
-    gpu.driver.lasting(doing, sound).unwrap();
+    gpu.device.scoped(doing, sound).unwrap();
     check().unwrap_err();
     check().unwrap();
     driver::unscoped(|| stray(&gpu));
-    gpu.driver.checked(doing, sound).unwrap_err();
+    gpu.device.scoped_and_checked(doing, sound).unwrap_err();
     check().unwrap();
     let bad = |_: &Calls<'_>| {
         stray(&gpu);
         Ok::<_, DeviceError>(())
     };
-    let error = gpu.driver.lasting(doing, bad).unwrap_err();
+    let error = gpu.device.scoped(doing, bad).unwrap_err();
     assert!(error.to_string().contains("sound calls"), "{error}");
     check().unwrap();
 }
@@ -95,7 +95,7 @@ async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
     let panicking = || driver::unscoped(|| panic!("in a call of ours"));
     catch_unwind(AssertUnwindSafe(panicking)).unwrap_err();
     stray(&gpu);
-    gpu.driver.check_uncaptured_errors().unwrap();
+    gpu.device.check_uncaptured_errors().unwrap();
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
     let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
     let flights: Vec<_> =
         (0..8).map(|_| tokio::spawn(gpu.run(adder_job(&program, &[1; 50_000])))).collect();
-    gpu.driver.raw().0.destroy();
+    gpu.device.raw().0.destroy();
     for flight in flights {
         // Runs that were submitted before may have finished.
         if let Err(error) = soon(flight).await.unwrap() {
@@ -42,7 +42,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
         let gpu = gpu_or_return!();
         if stage == "opened" {
             // Nobody knows yet.
-            gpu.driver.raw().0.destroy();
+            gpu.device.raw().0.destroy();
         }
         let program = adder(&gpu, 70_000, 3);
         let job = adder_job(&program, &[4; 70_000]);
@@ -106,7 +106,7 @@ async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error()
 /// Registers `call` for the next poll of the device. The caller holds the returned lease until then.
 fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
     let class = Class { kind: Kind::Readback, size: 256 };
-    let lease = gpu.memory.pool.create(&gpu.driver, class).unwrap();
+    let lease = gpu.memory.pool.create(&gpu.device, class).unwrap();
     lease.set_reusable(false);
     lease.buffer.map_async(wgpu::MapMode::Read, .., move |_| call());
     lease
@@ -129,11 +129,11 @@ fn polled_once_read(run: GpuRun, told: &mpsc::Receiver<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let gpu = gpu_or_return!();
-    let ask = |engine: &Engine| engine.driver.confirm_loss("asked").to_string();
+    let ask = |engine: &Engine| engine.device.confirm_loss("asked").to_string();
     let (sender, told) = mpsc::channel();
     let engine = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&engine))));
-    gpu.driver.raw().0.destroy();
+    gpu.device.raw().0.destroy();
     let asking = (0..8).map(|_| {
         let engine = Arc::clone(&gpu.0);
         std::thread::spawn(move || ask(&engine))
@@ -147,11 +147,11 @@ async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
 #[tokio::test]
 async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
     let gpu = gpu_or_return!();
-    let check = |engine: &Engine| engine.driver.check_uncaptured_errors();
+    let check = |engine: &Engine| engine.device.check_uncaptured_errors();
     let engine = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(check(&engine)));
     driver::unscoped(|| stray(&gpu));
-    gpu.driver.raw().0.destroy();
+    gpu.device.raw().0.destroy();
     let (sender, told) = mpsc::channel();
     let engine = Arc::clone(&gpu.0);
     std::thread::spawn(move || sender.send(check(&engine)));
@@ -168,7 +168,7 @@ async fn results_may_be_read_after_the_device_is_lost() {
     let (_held, told) = told_of_next_poll(&gpu);
     gpu.destroy();
     gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
-    gpu.driver.confirm_loss("asked");
+    gpu.device.confirm_loss("asked");
     gpu.submissions.poller.wake();
     polled_once_read(run, &told);
 }
@@ -190,23 +190,23 @@ async fn a_device_is_not_destroyed_while_somebody_submits() {
             submitted = Some(calls.submit(calls.encoder().finish()).map(drop));
             Ok::<_, DeviceError>(())
         };
-        let _lost = engine.driver.lasting(|| "submitting nothing".into(), submit);
+        let _lost = engine.device.scoped(|| "submitting nothing".into(), submit);
         submitted.unwrap()
     };
     let submitting = std::thread::spawn(move || submit(&engine));
     begun.recv_timeout(Duration::from_secs(20)).expect("wgpu polls for who submits");
     let (lost, destroyed) = (gpu.clone(), Instant::now());
     let destroying = std::thread::spawn(move || lost.destroy());
-    until(|| gpu.driver.health.is_lost()).await;
+    until(|| gpu.device.health.is_lost()).await;
     std::thread::sleep(Duration::from_millis(50));
-    let is_dead_already = gpu.driver.is_silently_lost();
+    let is_dead_already = gpu.device.is_silently_lost();
     // It waits for a second, which may pass here where other tests have the cores.
     let is_early = destroyed.elapsed() < Duration::from_millis(900);
     assert!(!(is_early && is_dead_already), "destroyed while somebody submits");
     end.send(()).unwrap();
     submitting.join().unwrap().unwrap();
     destroying.join().unwrap();
-    assert!(gpu.driver.is_silently_lost());
+    assert!(gpu.device.is_silently_lost());
     let late = submit(&gpu.0);
     assert!(matches!(late, Err(DeviceError::Lost { .. })), "{late:?}");
 }
@@ -226,7 +226,7 @@ async fn a_lost_device_calls_back_when_the_results_that_outlive_it_were_read() {
 #[tokio::test]
 async fn results_may_be_read_after_the_next_user_has_lost_the_device() {
     let choice = AdapterChoice::best(None, true);
-    let opened = Driver::open(&choice, wgpu::Features::empty()).await;
+    let opened = GuardedDevice::open(&choice, wgpu::Features::empty()).await;
     let Some(opened) = found(opened) else { return };
     let user = || Gpu::new(opened.shared_with_another(), None).unwrap();
     let first = user();

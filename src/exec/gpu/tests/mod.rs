@@ -171,9 +171,9 @@ impl Engine {
 
     /// Encodes a run on this thread, which may allocate.
     fn encode_here(&self, job: &GpuJob) -> Result<Encoded, Error> {
-        let request = Request::new(&self.memory, &self.driver.limits, job)?;
+        let request = Request::new(&self.memory, &self.device.limits, job)?;
         let found = request.find(&self.memory);
-        self.driver.call(|| self.encode(job, request.lease(&self.memory, job, found)?))
+        self.device.guarded(|| self.encode(job, request.lease(&self.memory, job, found)?))
     }
 }
 

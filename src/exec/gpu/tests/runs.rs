@@ -100,7 +100,7 @@ async fn whoever_compiles_knows_whether_memory_must_be_allocated() {
     let gpu = gpu_or_return!();
     let (_, kernels) = adder(&gpu, 100, 1);
     let dispatches = kernels.dispatches.clone();
-    let has_room = |dispatches: &[_]| has_room_for_params(&gpu.driver, &gpu.memory, dispatches);
+    let has_room = |dispatches: &[_]| has_room_for_params(&gpu.device, &gpu.memory, dispatches);
     assert!(gpu.compiler.knows(&dispatches));
     assert!(!has_room(&dispatches), "the kernels have the one block there is");
     drop(kernels);
