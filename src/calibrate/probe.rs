@@ -20,7 +20,7 @@ use crate::error::{Result, RunError};
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::exec::cpu::{self, CpuPool};
-use crate::exec::gpu::{DeviceBuffer, Gpu, GpuJob, HostData};
+use crate::exec::gpu::{DeviceBuffer, Gpu, GpuRunInputs, HostData};
 use crate::exec::{memory, threads};
 use crate::graph::Graph;
 use crate::plan::{Home, Plan, Target, plan};
@@ -278,7 +278,7 @@ impl<'a> Bench<'a> {
             Runner::Gpu(gpu) => {
                 let kernels = gpu.compile(self.lowered(&plan), ()).await?;
                 let uploads = host.uploads.iter().map(|data| Arc::clone(data) as HostData);
-                let job = GpuJob {
+                let job = GpuRunInputs {
                     kernels,
                     uploads: uploads.collect(),
                     residents: host.on(gpu)?,
@@ -328,7 +328,7 @@ impl<'a> Bench<'a> {
 #[derive(Clone)]
 enum Probe<'a> {
     Cpu(cpu::CpuJob, &'a Arc<CpuPool>),
-    Gpu(GpuJob, &'a Gpu),
+    Gpu(GpuRunInputs, &'a Gpu),
     #[cfg(test)]
     Model(Prediction, &'a ModelDevice),
 }

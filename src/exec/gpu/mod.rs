@@ -1,7 +1,7 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one submission,
 //! one mapped readback buffer. Large uploads alone may go in waves, each submitted before the next is packed.
 //!
-//! Rooms, of which each names only those before it:
+//! Folders, of which each names only those before it:
 //!
 //! - [`driver`] owns the wgpu device and queue. Most quirks of drivers are known there alone;
 //!   `docs/drivers.md` names the files of the others.
@@ -32,9 +32,9 @@ use counts::GpuCounts;
 pub(crate) use driver::long;
 pub(crate) use driver::{AdapterChoice, GpuInfo, GuardedDevice, close, in_last_poll, in_turn};
 pub(crate) use memory::DeviceBuffer;
-pub(crate) use submit::job::{GpuJob, HostData};
-pub(crate) use submit::readback::{Download, GpuRun};
 pub(crate) use submit::resident::DownloadChunks;
+pub(crate) use submit::run_inputs::{GpuRunInputs, HostData};
+pub(crate) use submit::run_results::{Download, GpuRunResults};
 
 use self::compile::has_room_for_params;
 use self::submit::engine::Engine;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::custom;
 use super::disk::PipelineStore;
-use super::pipelines::{Pipeline, PipelineKey, Pipelines};
+use super::pipeline_cache::{Pipeline, PipelineKey, Pipelines};
 use crate::base::disk::cache::Store;
 use crate::base::process::caught;
 use crate::base::trace::event;
@@ -135,8 +135,8 @@ impl PipelineCompiler {
     fn create(&self, dispatch: &Dispatch, key: &PipelineKey) -> Result<Arc<Pipeline>, DeviceError> {
         let create = |calls: &Calls<'_>| {
             let entry = self.disk.as_ref();
-            let entry = entry.map(|disk| disk.find(calls, &key.wgsl, &key.variant()));
-            let layout = self.layouts.find(calls, &key.shape);
+            let entry = entry.map(|disk| disk.open_entry(calls, &key.wgsl, &key.variant()));
+            let layout = self.layouts.get_or_create(calls, &key.shape);
             let raw = calls.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
                 label: Some(&dispatch.label),
                 layout: Some(&layout.pipeline),

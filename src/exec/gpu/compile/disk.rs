@@ -39,8 +39,8 @@ impl PipelineStore {
         Some(Self { store, prefix, writer: DiskWriter::default() })
     }
 
-    /// The place of the pipeline of a kernel that `text` and `layout` describe, with the data on disk.
-    pub fn find(&self, calls: &Calls<'_>, text: &str, layout: &str) -> PipelineEntry {
+    /// The place of the pipeline of a kernel that `text` and `layout` describe, made with the data on disk.
+    pub fn open_entry(&self, calls: &Calls<'_>, text: &str, layout: &str) -> PipelineEntry {
         let text = hash(text.as_bytes());
         let key = format!("{} {layout} {text:016x}", self.prefix);
         let found = self.store.load(&key);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::compiler::{Compiled, PipelineCompiler};
-use super::pipelines::Pipeline;
+use super::pipeline_cache::Pipeline;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
@@ -34,7 +34,7 @@ pub(crate) struct Params {
     pub offsets: Vec<u32>,
     pub block: Lease,
     /// True if a submitted run has carried them over.
-    is_there: AtomicBool,
+    is_on_device: AtomicBool,
 }
 
 impl Kernels {
@@ -53,7 +53,7 @@ impl Kernels {
         } else {
             let bytes = (words.len() * 4) as u64;
             let block = memory.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
-            Some(Params { words, offsets, block, is_there: AtomicBool::new(false) })
+            Some(Params { words, offsets, block, is_on_device: AtomicBool::new(false) })
         };
         let (next_run, last_run) = (Arc::default(), AtomicU64::new(0));
         Ok(Self { dispatches, pipelines, params, next_run, last_run, compiled, hits })
@@ -68,7 +68,7 @@ impl Kernels {
     /// Notes that a run of them was submitted.
     pub fn note_submission(&self) {
         if let Some(params) = &self.params {
-            params.is_there.store(true, Ordering::Release);
+            params.is_on_device.store(true, Ordering::Release);
         }
     }
 
@@ -85,8 +85,8 @@ impl Kernels {
 
 impl Params {
     /// Returns whether a submitted run has carried them over.
-    pub fn are_there(&self) -> bool {
-        self.is_there.load(Ordering::Acquire)
+    pub fn are_on_device(&self) -> bool {
+        self.is_on_device.load(Ordering::Acquire)
     }
 
     /// The words of all dispatches one after the other, each from a multiple of `alignment` bytes, and the start of each.

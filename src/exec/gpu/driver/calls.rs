@@ -63,9 +63,12 @@ impl Calls<'_> {
         self.0.device.create_compute_pipeline(descriptor)
     }
 
-    pub fn encoder(&self) -> wgpu::CommandEncoder {
+    /// The commands that `record` records in an encoder of their own.
+    pub fn commands(&self, record: impl FnOnce(&mut wgpu::CommandEncoder)) -> wgpu::CommandBuffer {
         let descriptor = wgpu::CommandEncoderDescriptor { label: Some("onetrip") };
-        self.0.device.create_command_encoder(&descriptor)
+        let mut encoder = self.0.device.create_command_encoder(&descriptor);
+        record(&mut encoder);
+        encoder.finish()
     }
 
     pub fn submit(

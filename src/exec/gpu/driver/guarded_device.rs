@@ -31,7 +31,7 @@ impl Deref for GuardedDevice {
 impl GuardedDevice {
     /// Prepares the process for calls of drivers. To be called on the thread of the user, which may be the main thread.
     pub fn prepare_process() {
-        ExitGuard::of_process();
+        ExitGuard::with_exit_handlers();
     }
 
     pub(super) fn new(opened: OpenedDevice, is_own: bool) -> Self {

@@ -62,12 +62,11 @@ fn record(calls: &Calls<'_>, wgsl: &str) -> wgpu::CommandBuffer {
         compilation_options: wgpu::PipelineCompilationOptions::default(),
         cache: None,
     });
-    let mut encoder = calls.encoder();
-    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-    pass.set_pipeline(&pipeline);
-    pass.dispatch_workgroups(1, 1, 1);
-    drop(pass);
-    encoder.finish()
+    calls.commands(|encoder| {
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        pass.set_pipeline(&pipeline);
+        pass.dispatch_workgroups(1, 1, 1);
+    })
 }
 
 /// A kernel that binds nothing, another one for each number.

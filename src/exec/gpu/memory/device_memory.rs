@@ -48,8 +48,8 @@ impl DeviceMemory {
         Ok(Class { kind, size })
     }
 
-    /// Room for a value on the device.
-    pub fn class_of(&self, dtype: DType, elements: usize) -> Result<Class, DeviceError> {
+    /// The class of the buffer of a value.
+    pub fn value_class(&self, dtype: DType, elements: usize) -> Result<Class, DeviceError> {
         self.class(Kind::Storage, DeviceFormat::of(dtype, &self.device.limits).bytes(elements))
     }
 

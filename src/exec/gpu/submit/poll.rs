@@ -16,7 +16,7 @@ use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::coalesce::Coalescer;
-use super::completion::{Completion, CompletionResult};
+use super::submission::{Submission, SubmissionResult};
 use crate::base::process::caught;
 use crate::base::sync::{Condvar, Mutex};
 use crate::exec::gpu::driver::{self, DriverOwned, GuardedDevice};
@@ -65,7 +65,7 @@ struct Watch {
 #[derive(Default)]
 struct PollQueue {
     /// In the order of submission, or nearly.
-    in_flight: VecDeque<Arc<Completion>>,
+    in_flight: VecDeque<Arc<Submission>>,
     /// True if the device is lost and its callbacks were called.
     called_back: bool,
     end: Option<ThreadEnd>,
@@ -106,8 +106,8 @@ impl Poller {
     }
 
     /// Leaves submissions to the thread.
-    pub fn watch(&self, submitted: impl IntoIterator<Item = Arc<Completion>>) {
-        let in_flight = |completion: &Arc<Completion>| completion.index().is_some();
+    pub fn watch(&self, submitted: impl IntoIterator<Item = Arc<Submission>>) {
+        let in_flight = |submission: &Arc<Submission>| submission.index().is_some();
         let mut left = submitted.into_iter().filter(in_flight).peekable();
         if left.peek().is_some() {
             self.watch.queue.lock().in_flight.extend(left);
@@ -139,11 +139,11 @@ impl Poller {
         }
     }
 
-    /// The right to poll the device in the future of `completion`: waking a thread takes longer than a small run. One
+    /// The right to poll the device in the future of `submission`: waking a thread takes longer than a small run. One
     /// future has it at a time, and none while others wait: no run is small then.
-    pub fn begin_spin(&self, completion: &Arc<Completion>) -> Option<Spin> {
+    pub fn begin_spin(&self, submission: &Arc<Submission>) -> Option<Spin> {
         let watch = &self.watch;
-        if watch.has_others(completion) || watch.spinning.swap(true, Ordering::Acquire) {
+        if watch.has_others(submission) || watch.spinning.swap(true, Ordering::Acquire) {
             return None;
         }
         Some(Spin { watch: Arc::clone(watch), start: Instant::now() })
@@ -158,7 +158,7 @@ pub(crate) struct Spin {
 
 /// The result of polling with a [`Spin`].
 pub(crate) enum SpinResult {
-    Completed(CompletionResult),
+    Completed(SubmissionResult),
     /// Nothing yet: it pays to poll on, after others have had the thread.
     Again,
     /// Nothing, and it may take long.
@@ -169,16 +169,16 @@ impl Spin {
     /// Polls for a moment, unless a long call of a driver might make that more.
     pub fn poll(
         &self,
-        completion: &Arc<Completion>,
-        receiver: &mut Receiver<CompletionResult>,
+        submission: &Arc<Submission>,
+        receiver: &mut Receiver<SubmissionResult>,
     ) -> SpinResult {
-        driver::try_short(|| self.poll_here(completion, receiver)).unwrap_or(SpinResult::Enough)
+        driver::try_short(|| self.poll_here(submission, receiver)).unwrap_or(SpinResult::Enough)
     }
 
     fn poll_here(
         &self,
-        completion: &Arc<Completion>,
-        receiver: &mut Receiver<CompletionResult>,
+        submission: &Arc<Submission>,
+        receiver: &mut Receiver<SubmissionResult>,
     ) -> SpinResult {
         let watch = &self.watch;
         let start = Instant::now();
@@ -187,12 +187,12 @@ impl Spin {
             match receiver.try_recv() {
                 Ok(result) => return SpinResult::Completed(result),
                 Err(TryRecvError::Closed) => {
-                    return SpinResult::Completed(CompletionResult::Unmapped);
+                    return SpinResult::Completed(SubmissionResult::Unmapped);
                 }
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
             let enough = self.start.elapsed() > watch.poll_time.future;
-            if enough || watch.device.health.is_lost() || watch.has_others(completion) {
+            if enough || watch.device.health.is_lost() || watch.has_others(submission) {
                 return SpinResult::Enough;
             }
             if start.elapsed() > SPIN {
@@ -229,10 +229,10 @@ impl Drop for Poller {
 }
 
 impl Watch {
-    /// Returns whether other submissions than `completion` are in flight, or runs are pending.
-    fn has_others(&self, completion: &Arc<Completion>) -> bool {
+    /// Returns whether other submissions than `submission` are in flight, or runs are pending.
+    fn has_others(&self, submission: &Arc<Submission>) -> bool {
         let is_other =
-            |other: &Arc<Completion>| !Arc::ptr_eq(other, completion) && !other.is_completed();
+            |other: &Arc<Submission>| !Arc::ptr_eq(other, submission) && !other.is_completed();
         self.coalescer.has_pending() || self.queue.lock().in_flight.iter().any(is_other)
     }
 
@@ -253,21 +253,21 @@ impl Watch {
         }
     }
 
-    /// Polls the device until `completion` has ended, or waits for it once that takes long.
-    fn poll_for(&self, completion: &Completion) {
+    /// Polls the device until `submission` has ended, or waits for it once that takes long.
+    fn poll_for(&self, submission: &Submission) {
         let start = Instant::now();
         while start.elapsed() < self.poll_time.thread
-            && !completion.is_completed()
+            && !submission.is_completed()
             && !self.device.health.is_lost()
         {
             let _ = self.device.poll(wgpu::PollType::Poll);
             self.submit_due();
             thread::yield_now();
         }
-        if completion.is_completed() {
+        if submission.is_completed() {
             return;
         }
-        let Some(index) = completion.index() else {
+        let Some(index) = submission.index() else {
             // Somebody is about to submit it: there is nothing to wait for yet.
             let _ = self.device.poll(wgpu::PollType::Poll);
             thread::yield_now();
@@ -279,13 +279,13 @@ impl Watch {
         if let Err(wgpu::PollError::WrongSubmissionIndex(..)) = self.device.poll(wait) {
             // It was never submitted, so nothing will finish; its callbacks may still be due.
             let _ = self.device.poll(wgpu::PollType::Poll);
-            completion.abandon();
+            submission.abandon();
         }
     }
 
     /// The first submission that has not completed, or the one that pending runs wait for. Sleeps while there is neither;
     /// `None` if there will be none.
-    fn next(&self) -> Option<Arc<Completion>> {
+    fn next(&self) -> Option<Arc<Submission>> {
         let mut queue = self.queue.lock();
         queue.look_again();
         loop {
@@ -321,7 +321,7 @@ impl Watch {
     fn abandon_all(&self) -> ControlFlow<()> {
         let in_flight = std::mem::take(&mut self.queue.lock().in_flight);
         // Without the lock: a woken future may come here at once, and dropping buffers may take long.
-        in_flight.into_iter().for_each(|completion| completion.abandon());
+        in_flight.into_iter().for_each(|submission| submission.abandon());
         self.coalescer.abandon();
         let queue = self.queue.lock();
         if self.device.health.is_mapped() {
