@@ -9,8 +9,11 @@
 //! Tests: `exec/gpu/tests/losses.rs`, `exec/gpu/tests/failures.rs`, `tests/read_after_loss.rs`.
 
 use std::cell::Cell;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +21,6 @@ use super::adapter::GpuInfo;
 use super::exit_guard;
 use super::handle::WgpuHandle;
 use super::health::{Health, is_held};
-use super::scope::popped;
 use crate::base::clock::Stopwatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
@@ -153,5 +155,13 @@ impl OpenedDevice {
             thread::sleep(LOOK);
         }
         self.device.destroy();
+    }
+}
+
+/// The error that a scope caught. Outside browsers it is known at once.
+pub(super) fn popped(scope: wgpu::ErrorScopeGuard) -> Option<wgpu::Error> {
+    match pin!(scope.pop()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(error) => error,
+        Poll::Pending => None,
     }
 }

@@ -4,11 +4,8 @@
 //! errors come later, so no scope is opened there, and the handler [notes](super::Health::late_errors) them. Tests:
 //! `exec/gpu/tests/failures.rs`, `tests/browser.sh`.
 
-use super::opened_device::OpenedDevice;
+use super::opened_device::{OpenedDevice, popped};
 use crate::error::DeviceError;
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
 /// Catches every error of the calls on this thread between `open` and `close`.
 ///
@@ -48,13 +45,5 @@ impl<'a> Scope<'a> {
                 Err(DeviceError::Refused { doing: doing(), reason: error.to_string() })
             }
         }
-    }
-}
-
-/// The error that a scope caught. Outside browsers it is known at once.
-pub(super) fn popped(scope: wgpu::ErrorScopeGuard) -> Option<wgpu::Error> {
-    match pin!(scope.pop()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(error) => error,
-        Poll::Pending => None,
     }
 }

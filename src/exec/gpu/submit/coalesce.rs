@@ -47,8 +47,8 @@ pub(crate) struct Coalescer {
 
 #[derive(Default)]
 struct PendingRuns {
-    /// Submissions in flight, and those about to be submitted: of each, the submission of its last run. Not empty while
-    /// runs are pending.
+    /// The submissions in flight, and those about to be: for runs that are submitted together, that of the last one. Not
+    /// empty while runs are pending.
     in_flight: SmallVec<[Arc<Submission>; 4]>,
     pending: Vec<PendingRun>,
 }

@@ -21,8 +21,8 @@ pub(crate) enum SubmissionResult {
     NotSubmitted(DeviceError),
 }
 
-/// A submission: pending, in flight or completed. A callback of wgpu completes it, or a
-/// thread that has to give up on it.
+/// The submission of one run, perhaps together with others: pending, in flight or completed. A callback of wgpu completes
+/// it, or a thread that has to give up on it.
 pub(crate) struct Submission(Mutex<SubmissionState>);
 
 enum SubmissionState {

@@ -232,7 +232,7 @@ async fn of_runs_that_are_refused_together_only_the_bad_ones_fail() {
 /// A run whose device is lost before or after it was submitted with others has no results, or has them right.
 #[tokio::test]
 async fn a_loss_while_runs_wait_or_fly_together_is_an_error_and_never_data() {
-    for stage in ["waiting", "gathered", "released", "landed"] {
+    for stage in ["waiting", "gathered", "released", "finished"] {
         let gpu = gpu_or_return!();
         let program = chain(&gpu, 20_000, 1);
         let held = gpu.submissions.coalescer.hold();
@@ -254,12 +254,12 @@ async fn a_loss_while_runs_wait_or_fly_together_is_an_error_and_never_data() {
         if stage == "released" {
             gpu.destroy();
         }
-        if stage == "landed" {
+        if stage == "finished" {
             let run = soon(runs.remove(0)).await.unwrap();
             gpu.destroy();
             assert_eq!(run.read::<u32>(0), [11; 20_000]);
         }
-        let first = if stage == "landed" { 1 } else { 0 };
+        let first = if stage == "finished" { 1 } else { 0 };
         for (at, run) in (first..).zip(runs) {
             match soon(run).await {
                 Ok(run) => assert_eq!(run.read::<u32>(0), vec![at * 3 + 11; 20_000], "{stage}"),

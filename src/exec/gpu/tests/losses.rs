@@ -13,12 +13,12 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 50_000, 1);
     let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
-    let flights: Vec<_> =
+    let runs: Vec<_> =
         (0..8).map(|_| tokio::spawn(gpu.run(adder_inputs(&program, &[1; 50_000])))).collect();
     gpu.device.raw().0.destroy();
-    for flight in flights {
+    for run in runs {
         // Runs that were submitted before may have finished.
-        if let Err(error) = soon(flight).await.unwrap() {
+        if let Err(error) = soon(run).await.unwrap() {
             assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
         }
     }
