@@ -13,8 +13,7 @@ use super::{KeyOf, ValueKey};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::DeviceError;
-use crate::exec::cpu::CpuPool;
-use crate::exec::{HostBuffer, Misfit};
+use crate::exec::{HostBuffer, HostPool, Misfit};
 
 /// Data for one input of a [`Program`](crate::Program), made of an [`InputPair`]. A vector of 32-bit elements is not
 /// copied. A borrowed slice is copied when the run starts, except by
@@ -159,7 +158,7 @@ impl<'a> Input<'a> {
     /// The elements `range`, of type `dtype`, followed by copies of the last `row` of them up to `len` elements.
     pub(super) fn rows_chunk(
         &self,
-        pool: &CpuPool,
+        pool: &HostPool,
         dtype: DType,
         range: Range<usize>,
         (row, len): (usize, usize),
@@ -216,7 +215,7 @@ impl<'a> Input<'a> {
     /// The elements for an input of `dtype`, in memory of `pool` if they are borrowed and not lent by `lend`.
     pub(super) fn into_buffer(
         self,
-        pool: &CpuPool,
+        pool: &HostPool,
         dtype: DType,
         lend: Lend<'_>,
     ) -> Result<Arc<HostBuffer>, Unfilled> {

@@ -17,11 +17,9 @@ use crate::cost::Backend;
 #[cfg(test)]
 use crate::cost::Prediction;
 use crate::error::{Result, RunError};
-use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
-use crate::exec::cpu::{self, CpuPool};
-use crate::exec::gpu::{DeviceBuffer, Gpu, GpuJob, HostData};
-use crate::exec::{memory, threads};
+use crate::exec::gpu::{DeviceBuffer, Gpu, GpuRunInputs, HostData};
+use crate::exec::{HostBuffer, HostPool, cpu, memory, threads};
 use crate::graph::Graph;
 use crate::plan::{Home, Plan, Target, plan};
 
@@ -62,7 +60,7 @@ pub(super) enum Beside {
 pub(super) type ProbeData = Mutex<Vec<Arc<HostBuffer>>>;
 
 enum Runner<'a> {
-    Cpu(&'a Arc<CpuPool>),
+    Cpu(&'a Arc<HostPool>),
     Gpu(&'a Gpu),
     #[cfg(test)]
     Model(&'a ModelDevice),
@@ -278,7 +276,7 @@ impl<'a> Bench<'a> {
             Runner::Gpu(gpu) => {
                 let kernels = gpu.compile(self.lowered(&plan), ()).await?;
                 let uploads = host.uploads.iter().map(|data| Arc::clone(data) as HostData);
-                let job = GpuJob {
+                let job = GpuRunInputs {
                     kernels,
                     uploads: uploads.collect(),
                     residents: host.on(gpu)?,
@@ -327,8 +325,8 @@ impl<'a> Bench<'a> {
 /// A plan with its data and its runner.
 #[derive(Clone)]
 enum Probe<'a> {
-    Cpu(cpu::CpuJob, &'a Arc<CpuPool>),
-    Gpu(GpuJob, &'a Gpu),
+    Cpu(cpu::CpuJob, &'a Arc<HostPool>),
+    Gpu(GpuRunInputs, &'a Gpu),
     #[cfg(test)]
     Model(Prediction, &'a ModelDevice),
 }

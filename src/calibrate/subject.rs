@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::exec::cpu::CpuPool;
+use crate::exec::HostPool;
 use crate::exec::gpu::Gpu;
 use crate::plan::Target;
 
@@ -27,6 +27,6 @@ impl Pace for AtOnce {}
 /// The sides to measure.
 pub(crate) struct Subject {
     pub cpu: Target,
-    pub pool: Arc<CpuPool>,
+    pub pool: Arc<HostPool>,
     pub gpu: Option<(Gpu, Target)>,
 }

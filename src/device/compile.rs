@@ -1,4 +1,5 @@
-//! The kernels of prepared plans, compiled for the GPU of a device, and whether a device would still run a plan.
+//! The kernels of prepared plans, lowered to WGSL and compiled for the GPU of a device, and whether a device would still
+//! run a plan.
 
 use std::sync::Arc;
 
@@ -7,10 +8,11 @@ use super::parts::counters::Counter;
 use super::parts::prepared::{PreparedGraph, PreparedPlan};
 use crate::base::clock::Stopwatch;
 use crate::base::single_flight::Begin;
+use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Residence};
 use crate::error::DeviceError;
 use crate::exec::gpu::{Gpu, Kernels};
-use crate::plan::{Phase, Pieces};
+use crate::plan::{Phase, Pieces, Plan, Step};
 
 impl PreparedGraph {
     /// Returns whether `device` still has the sides of the plan: a GPU that was lost may have been given up.
@@ -74,5 +76,23 @@ impl PreparedPlan {
         device.counters().add(Counter::Compiled, kernels.compiled.into());
         device.counters().spend(Counter::CompileNanos, compiling.total());
         Ok((self.store(kernels, gpu), true))
+    }
+}
+
+impl Device {
+    /// The kernels of `plan` as text.
+    pub(crate) fn dispatches(&self, plan: &Plan) -> Vec<Dispatch> {
+        self.dispatches_by_step(plan).into_iter().flatten().collect()
+    }
+
+    /// The kernels of each step of `plan` as text.
+    pub(crate) fn dispatches_by_step(&self, plan: &Plan) -> Vec<Vec<Dispatch>> {
+        let targets = self.targets();
+        let limits = &targets.of(plan.backend).limits;
+        let lowered = |step: &Step| match step.is_empty() {
+            true => Vec::new(),
+            false => lower(plan, step, limits),
+        };
+        plan.steps.iter().map(lowered).collect()
     }
 }

@@ -6,11 +6,11 @@ mod open;
 mod calibration;
 mod choice;
 mod compile;
+mod gpu;
 mod metrics;
 mod parts;
 mod planning;
 mod profile;
-mod recovery;
 mod transfers;
 #[cfg(feature = "gpu")]
 mod wgpu_interop;
@@ -24,9 +24,9 @@ pub use parts::builder::DeviceBuilder;
 pub(crate) use parts::counters::Counter;
 pub use parts::counters::{Metrics, PoolStats};
 pub use parts::info::DeviceInfo;
+pub use parts::loss::{DeviceLoss, Recovery};
 pub(crate) use parts::prepared::{PreparedGraph, PreparedPlan};
 pub(crate) use parts::profile_store::Targets;
-pub use parts::recovery::{DeviceLoss, Recovery};
 pub(crate) use parts::trials::TrialRun;
 pub(crate) use planning::PlanRequest;
 
@@ -40,9 +40,8 @@ use self::parts::profiles::Profiles;
 use crate::base::process::watch_forks;
 use crate::cost::{Backend, Limits, Placement};
 use crate::exec::budget::Budget;
-use crate::exec::cpu::CpuPool;
 use crate::exec::gpu::Gpu;
-use crate::exec::janitor;
+use crate::exec::{HostPool, janitor};
 
 /// A device runs batches: on the host's cores, and on a GPU if there is one. Cheap to clone; share one
 /// device among all batches and tasks.
@@ -62,7 +61,7 @@ struct DeviceInner {
     sides: OpenedSides,
     placement: Placement,
     learns_nothing: bool,
-    pool: Arc<CpuPool>,
+    pool: Arc<HostPool>,
     counters: Arc<Counters>,
     budget: Budget,
 }
@@ -147,7 +146,7 @@ impl Device {
         &self.0.budget
     }
 
-    pub(crate) fn pool(&self) -> &Arc<CpuPool> {
+    pub(crate) fn pool(&self) -> &Arc<HostPool> {
         &self.0.pool
     }
 
@@ -184,7 +183,7 @@ impl DeviceInner {
             sides,
             placement: start.placement,
             learns_nothing: start.learns_nothing,
-            pool: janitor::watched(CpuPool::default()),
+            pool: janitor::watched(HostPool::default()),
             budget: Budget::new(start.memory_budget),
             counters: Arc::default(),
             device_gpu: None,

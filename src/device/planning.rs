@@ -1,4 +1,4 @@
-//! Plans from the cache, or made and then kept there; their kernels as text.
+//! Plans from the cache, or made and then kept there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,9 @@ use super::Device;
 use super::parts::plan_cache::PlanKey;
 use super::parts::prepared::PreparedGraph;
 use crate::base::clock::Stopwatch;
-use crate::codegen::{Dispatch, lower};
 use crate::cost::{Placement, Residence, Route};
 use crate::error::Result;
 use crate::graph::{Fingerprint, Graph};
-use crate::plan::{Plan, Step};
 
 /// The graph of a run, with all that decides its plan besides the device.
 #[derive(Clone, Copy)]
@@ -55,19 +53,5 @@ impl Device {
         let prepared = Arc::new(prepared);
         self.0.profiles.plans.insert(key, Arc::clone(&prepared));
         Ok((prepared, Some(planning.total())))
-    }
-
-    pub(crate) fn dispatches(&self, plan: &Plan) -> Vec<Dispatch> {
-        self.dispatches_by_step(plan).into_iter().flatten().collect()
-    }
-
-    pub(crate) fn dispatches_by_step(&self, plan: &Plan) -> Vec<Vec<Dispatch>> {
-        let targets = self.targets();
-        let limits = &targets.of(plan.backend).limits;
-        let lowered = |step: &Step| match step.is_empty() {
-            true => Vec::new(),
-            false => lower(plan, step, limits),
-        };
-        plan.steps.iter().map(lowered).collect()
     }
 }

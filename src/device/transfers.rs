@@ -20,7 +20,7 @@ impl Device {
         dtype: DType,
         host: &[u8],
     ) -> Result<Arc<DeviceBuffer>, DeviceError> {
-        let buffer = gpu.resident(dtype, host).map_err(|error| self.noticed(error))?;
+        let buffer = gpu.resident(dtype, host).map_err(|error| self.report_if_lost(error))?;
         self.count(UP, host.len());
         Ok(buffer)
     }
@@ -31,7 +31,7 @@ impl Device {
         gpu: &Gpu,
         buffer: &Arc<DeviceBuffer>,
     ) -> Result<Download, DeviceError> {
-        let read = gpu.read_resident(buffer).await.map_err(|error| self.noticed(error))?;
+        let read = gpu.read_resident(buffer).await.map_err(|error| self.report_if_lost(error))?;
         self.count(DOWN, read.bytes());
         Ok(read)
     }
@@ -42,7 +42,7 @@ impl Device {
         chunks: &'a mut DownloadChunks,
     ) -> BoxFuture<'a, Result<Option<(usize, Download)>, DeviceError>> {
         Box::pin(async {
-            let chunk = chunks.next().await.map_err(|error| self.noticed(error))?;
+            let chunk = chunks.next().await.map_err(|error| self.report_if_lost(error))?;
             if let Some((_, chunk)) = &chunk {
                 self.count(DOWN, chunk.bytes());
             }

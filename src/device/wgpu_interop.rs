@@ -4,7 +4,7 @@ use super::Device;
 use super::parts::builder::DeviceBuilder;
 use super::parts::info::OpenedSides;
 use crate::error::Result;
-use crate::exec::gpu::{Driver, Gpu};
+use crate::exec::gpu::{Gpu, GuardedDevice};
 
 /// Sharing with the user's own wgpu code. The version of wgpu is [`onetrip::wgpu`](crate::wgpu).
 impl Device {
@@ -54,13 +54,13 @@ impl Device {
     /// know to be lost.
     #[must_use]
     pub fn wgpu_device(&self) -> Option<wgpu::Device> {
-        self.opened().map(|gpu| gpu.driver.raw().0.clone())
+        self.opened().map(|gpu| gpu.device.raw().0.clone())
     }
 
     /// The queue of [`wgpu_device`](Self::wgpu_device).
     #[must_use]
     pub fn wgpu_queue(&self) -> Option<wgpu::Queue> {
-        self.opened().map(|gpu| gpu.driver.raw().1.clone())
+        self.opened().map(|gpu| gpu.device.raw().1.clone())
     }
 }
 
@@ -80,7 +80,7 @@ impl DeviceBuilder {
         queue: wgpu::Queue,
     ) -> Result<Device> {
         let start = self.checked(OpenedSides::Gpu)?;
-        let driver = Driver::adopt(adapter, device, queue)?;
-        Ok(Device::with_gpu(Gpu::new(driver, None)?, OpenedSides::Gpu, start))
+        let device = GuardedDevice::adopt(adapter, device, queue)?;
+        Ok(Device::with_gpu(Gpu::new(device, None)?, OpenedSides::Gpu, start))
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod gpu;
 #[path = "gpu/absent.rs"]
 pub(crate) mod gpu;
 mod host;
+mod host_pool;
 pub(crate) mod janitor;
 pub(crate) mod memory;
 mod patch;
@@ -20,5 +21,6 @@ mod words;
 pub(crate) use arranged::ArrangedCopy;
 pub(crate) use failed_element::FailedElement;
 pub(crate) use host::{Allocator, HostBuffer};
+pub(crate) use host_pool::HostPool;
 pub(crate) use patch::{Patch, SliceWrite};
 pub(crate) use words::Misfit;

@@ -83,7 +83,7 @@ impl Handle {
         if storage.is_empty() {
             return Ok(None);
         }
-        let storage = storage.still_there(&self.0.device);
+        let storage = storage.without_lost_buffer(&self.0.device);
         if storage.is_empty() {
             let (what, place) = (self.0.ty.to_string(), self.0.place.to_string());
             return Err(DeviceError::ResidentLost { what, place });

@@ -104,8 +104,8 @@ impl Storage {
         *self = Self::of(host, Some(copy));
     }
 
-    /// The same without a buffer on another GPU than the one that `device` has now, if that GPU is lost.
-    pub fn still_there(self, device: &Device) -> Self {
+    /// The same without a buffer of a lost GPU, unless `device` still has that GPU.
+    pub fn without_lost_buffer(self, device: &Device) -> Self {
         let is_gone = self.gpu().is_some_and(|buffer| {
             buffer.is_lost() && !device.opened().is_some_and(|gpu| gpu.owns(buffer))
         });

@@ -8,11 +8,10 @@ use crate::base::dtype::Element;
 use crate::base::future::{BoxFuture, yield_now};
 use crate::base::trace::{OFF, stage};
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
-use crate::exec::cpu::CpuPool;
 use crate::exec::gpu::Download;
 use crate::exec::memory::{self, LARGE_RESULT};
 use crate::exec::threads::off_thread;
+use crate::exec::{HostBuffer, HostPool};
 
 /// Bytes that a future copies before it lets other tasks run: a millisecond or two.
 pub(crate) const STRIDE: usize = 32 << 20;
@@ -57,7 +56,7 @@ impl HostOrGpuResult {
 
     /// As [`into_vec`](Self::into_vec), without a copy where the result lies on the host in 32-bit elements, fills most
     /// of its memory, and has no holder but `pool`. The pool then gives the memory away.
-    pub async fn into_vec_without_copy<T: Element>(self, pool: &CpuPool) -> Vec<T> {
+    pub async fn into_vec_without_copy<T: Element>(self, pool: &HostPool) -> Vec<T> {
         let shared = match self {
             Self::Host(buffer) if buffer.becomes_vec::<T>() => match pool.hand_over(buffer) {
                 Ok(own) => return own.into_vec(),
@@ -128,7 +127,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_copied_anyway_stays_in_the_pool() {
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         let given = |buffer: HostBuffer| {
             let buffer = Arc::new(buffer);
             pool.give(Arc::clone(&buffer));

@@ -141,7 +141,7 @@ impl PieceRun<'_> {
         // A result of the GPU may be an upload itself, which then outlives the run.
         let uploads =
             self.uploads.iter().map(|buffer| HostBuffer::outliving(buffer) as gpu::HostData);
-        let job = gpu::GpuJob {
+        let job = gpu::GpuRunInputs {
             plan: Arc::clone(&self.piece.plan),
             kernels,
             uploads: uploads.collect(),

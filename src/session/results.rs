@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::HostOrGpuResult;
 use crate::device::PreparedGraph;
 use crate::exec::HostBuffer;
-use crate::exec::gpu::GpuRun;
+use crate::exec::gpu::GpuRunResults;
 use crate::graph::NodeId;
 use crate::plan::PartValue;
 use crate::residents::KeptValues;
@@ -31,7 +31,7 @@ pub(super) struct PieceDone {
 
 pub(crate) enum RunResults {
     Host(SmallVec<[Arc<HostBuffer>; 1]>),
-    Gpu(Box<GpuRun>),
+    Gpu(Box<GpuRunResults>),
     Split(Box<SplitResults>),
 }
 

@@ -52,6 +52,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
             &["memory"],
             &["words"],
             &["host", "patch"],
+            &["host_pool"],
             &["gpu", "cpu"],
         ],
     ),

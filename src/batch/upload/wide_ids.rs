@@ -2,8 +2,7 @@
 
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
-use crate::exec::cpu::CpuPool;
-use crate::exec::{HostBuffer, Misfit};
+use crate::exec::{HostBuffer, HostPool, Misfit};
 
 /// The reason why there is no data for an upload.
 pub(in crate::batch) enum Unfilled {
@@ -21,7 +20,7 @@ pub(in crate::batch) enum Unfilled {
 
 /// `ids` as elements of `dtype`, `i32` or `u32`, in memory of `pool`.
 pub(in crate::batch) fn narrowed(
-    pool: &CpuPool,
+    pool: &HostPool,
     dtype: DType,
     ids: &[i64],
 ) -> Result<HostBuffer, Unfilled> {

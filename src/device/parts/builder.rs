@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::adapter::AdapterKey;
 use super::info::OpenedSides;
-use super::recovery::Recovery;
+use super::loss::Recovery;
 use crate::base::disk::cache::{Store, user_folder};
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};

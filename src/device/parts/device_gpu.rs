@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::recovery::{DeviceLoss, Listeners, Recovery};
+use super::loss::{DeviceLoss, Listeners, Recovery};
 use crate::base::disk::cache::Store;
 use crate::base::single_flight::{Begin, SingleFlight};
 use crate::base::sync::RwLock;
@@ -12,7 +12,7 @@ use crate::exec::gpu::{AdapterChoice, Gpu};
 
 /// An adapter, with the device that was opened on it last.
 pub(crate) struct DeviceGpu {
-    state: RwLock<GpuState>,
+    last: RwLock<LastOpened>,
     recovery: Recovery,
     /// Opens this adapter and no other.
     choice: AdapterChoice,
@@ -22,20 +22,16 @@ pub(crate) struct DeviceGpu {
     losses: AtomicU64,
 }
 
-/// The device that was opened last, and the loss that it had.
-enum GpuState {
-    /// Open, or lost without a report so far.
-    Open(Gpu),
-    /// Lost, as was reported. It may be opened again.
-    Lost(Gpu),
-    /// Lost, as was reported. The host's cores take its place.
-    GivenUp(Gpu),
+/// The device that was opened last. The device itself knows whether it is lost.
+struct LastOpened {
+    gpu: Gpu,
+    /// True if its loss was reported to the listeners.
+    loss_is_reported: bool,
 }
 
-impl GpuState {
-    fn gpu(&self) -> &Gpu {
-        let (Self::Open(gpu) | Self::Lost(gpu) | Self::GivenUp(gpu)) = self;
-        gpu
+impl LastOpened {
+    fn new(gpu: Gpu) -> Self {
+        Self { gpu, loss_is_reported: false }
     }
 }
 
@@ -43,7 +39,7 @@ impl DeviceGpu {
     pub fn new(gpu: Gpu, recovery: Recovery, store: Option<Arc<Store>>) -> Self {
         let choice = AdapterChoice::again(gpu.info());
         Self {
-            state: RwLock::new(GpuState::Open(gpu)),
+            last: RwLock::new(LastOpened::new(gpu)),
             recovery,
             choice,
             store,
@@ -55,12 +51,12 @@ impl DeviceGpu {
 
     /// The device that was opened last, lost or not.
     pub fn opened(&self) -> Gpu {
-        self.state.read().gpu().clone()
+        self.last.read().gpu.clone()
     }
 
-    /// Returns whether runs may use the GPU.
+    /// Returns whether runs may use the GPU: after a reported loss, the host's cores may take its place.
     pub fn is_usable(&self) -> bool {
-        !matches!(*self.state.read(), GpuState::GivenUp(_))
+        self.recovery != Recovery::Cpu || !self.last.read().loss_is_reported
     }
 
     /// Returns whether runs under way are repeated after a loss.
@@ -77,7 +73,7 @@ impl DeviceGpu {
     /// # Errors
     /// [`DeviceError::NotReopened`], or `error` if the recovery is to fail.
     pub async fn recover(&self, error: Error) -> Result<()> {
-        self.report();
+        self.report_loss();
         match self.recovery {
             Recovery::Fail => Err(error),
             Recovery::Cpu => Ok(()),
@@ -85,16 +81,13 @@ impl DeviceGpu {
         }
     }
 
-    pub(in crate::device) fn report(&self) {
-        let mut state = self.state.write();
-        let GpuState::Open(gpu) = &*state else { return };
-        let Some(reason) = gpu.loss().map(str::to_owned) else { return };
-        let gpu = gpu.clone();
-        *state = match self.recovery {
-            Recovery::Cpu => GpuState::GivenUp(gpu),
-            Recovery::Fail | Recovery::Reopen => GpuState::Lost(gpu),
-        };
-        drop(state);
+    /// Reports a loss to the listeners, unless that was done.
+    pub(in crate::device) fn report_loss(&self) {
+        let mut last = self.last.write();
+        let reason = last.gpu.loss_reason().filter(|_| !last.loss_is_reported);
+        let Some(reason) = reason.map(str::to_owned) else { return };
+        last.loss_is_reported = true;
+        drop(last);
         let losses = self.losses.fetch_add(1, Ordering::Relaxed) + 1;
         self.listeners.call(&DeviceLoss { reason, recovery: self.recovery, losses });
     }
@@ -106,7 +99,7 @@ impl DeviceGpu {
             Begin::Make(maker) => maker,
         };
         let lost = self.opened();
-        let Some(reason) = lost.loss().map(str::to_owned) else { return Ok(()) };
+        let Some(reason) = lost.loss_reason().map(str::to_owned) else { return Ok(()) };
         let not_reopened = |why: String| DeviceError::NotReopened { reason: reason.clone(), why };
         let gpu = match Gpu::open(&self.choice, self.store.clone(), maker).await {
             Ok(gpu) => gpu,
@@ -118,21 +111,20 @@ impl DeviceGpu {
             let why = "a new one has other limits or features than the lost one";
             return Err(not_reopened(why.into()).into());
         }
-        let mut state = self.state.write();
+        let mut last = self.last.write();
         // Another task may have opened it meanwhile.
-        if state.gpu().loss().is_none() {
+        if last.gpu.loss_reason().is_none() {
             return Ok(());
         }
-        let (GpuState::Open(lost) | GpuState::Lost(lost) | GpuState::GivenUp(lost)) =
-            std::mem::replace(&mut *state, GpuState::Open(gpu));
-        drop(state);
-        lost.close();
+        let lost = std::mem::replace(&mut *last, LastOpened::new(gpu));
+        drop(last);
+        lost.gpu.close();
         Ok(())
     }
 
     /// Returns whether the device that was opened last is not known to be lost.
     fn is_sound(&self) -> bool {
-        self.opened().loss().is_none()
+        self.opened().loss_reason().is_none()
     }
 }
 

@@ -5,7 +5,6 @@ mod forms;
 mod job;
 mod offload;
 mod operands;
-mod pool;
 mod program;
 mod run;
 mod tape;
@@ -14,7 +13,6 @@ mod tests;
 mod values;
 
 pub(crate) use offload::{CpuJob, begin_inline, run_inline, run_off_thread};
-pub(crate) use pool::CpuPool;
 pub(crate) use program::CpuProgram;
 pub(crate) use run::CpuRun;
 pub(crate) use values::RunData;

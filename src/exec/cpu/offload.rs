@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use super::pool::CpuPool;
 use super::program::CpuProgram;
 use super::run::{CpuRun, run};
 use super::values::RunData;
 use crate::base::trace::Timeline;
 use crate::error::Result;
-use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::exec::threads::{ActiveRun, count, off_thread, waits_here};
+use crate::exec::{HostBuffer, HostPool};
 use crate::ops::CpuFunction;
 
 #[derive(Clone)]
@@ -47,7 +46,7 @@ pub(crate) fn run_inline(
     _active: ActiveRun,
     program: &CpuProgram,
     data: RunData<'_>,
-    pool: &CpuPool,
+    pool: &HostPool,
     timeline: &Timeline,
 ) -> Result<CpuRun> {
     run(program, data, pool, timeline, &|| true)
@@ -64,7 +63,7 @@ fn leave_cores(others: usize) -> bool {
 /// # Errors
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled)
 /// after the future was dropped.
-pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
+pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<HostPool>) -> Result<CpuRun> {
     let (active, _) = ActiveRun::begin();
     let pool = Arc::clone(pool);
     let awaited = Arc::new(());

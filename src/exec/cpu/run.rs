@@ -7,12 +7,11 @@ use smallvec::SmallVec;
 use super::failures::Failures;
 use super::forms;
 use super::job::Job;
-use super::pool::CpuPool;
 use super::program::{CpuProgram, Tapes};
 use super::values::{HeldValues, RunData, RunValues};
 use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
-use crate::exec::{FailedElement, HostBuffer};
+use crate::exec::{FailedElement, HostBuffer, HostPool};
 use crate::ops::CpuFunction;
 use crate::plan::{Form, Plan, Step};
 
@@ -40,7 +39,7 @@ pub(crate) struct CpuRun {
 pub(super) fn run(
     program: &CpuProgram,
     data: RunData<'_>,
-    pool: &CpuPool,
+    pool: &HostPool,
     timeline: &Timeline,
     wanted: &impl Fn() -> bool,
 ) -> Result<CpuRun> {

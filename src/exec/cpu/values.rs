@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::pool::CpuPool;
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
+use crate::exec::{HostBuffer, HostPool};
 use crate::ops::CpuFunction;
 use crate::plan::{Home, Plan, Step, ValueId};
 
@@ -26,7 +25,7 @@ pub(super) type HeldValues = SmallVec<[Option<Arc<HostBuffer>>; 8]>;
 
 pub(super) struct RunValues<'a> {
     plan: &'a Plan,
-    pool: &'a CpuPool,
+    pool: &'a HostPool,
     values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
     tenants: SmallVec<[Option<ValueId>; 8]>,
     pub pool_hits: usize,
@@ -35,7 +34,7 @@ pub(super) struct RunValues<'a> {
 
 impl<'a> RunValues<'a> {
     /// Holds the uploads and residents of a run; nothing is computed yet.
-    pub fn new(plan: &'a Plan, data: RunData<'a>, pool: &'a CpuPool) -> Self {
+    pub fn new(plan: &'a Plan, data: RunData<'a>, pool: &'a HostPool) -> Self {
         let RunData { uploads, residents, .. } = data;
         let value = |home| match home {
             Home::Upload { input, .. } => uploads.get(input as usize).cloned(),

@@ -3,14 +3,14 @@
 #[path = "counts.rs"]
 mod counts;
 #[expect(dead_code, reason = "no GPU runs it")]
-#[path = "submit/job.rs"]
-mod job;
+#[path = "submit/run_inputs.rs"]
+mod run_inputs;
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use self::counts::GpuCounts;
-pub(crate) use self::job::{GpuJob, HostData};
+pub(crate) use self::run_inputs::{GpuRunInputs, HostData};
 use crate::base::disk::cache::Store;
 use crate::base::dtype::{DType, Element};
 use crate::codegen::Dispatch;
@@ -47,7 +47,7 @@ absent! {
         fn id() -> GpuId;
         fn info() -> &GpuInfo;
         fn limits() -> &Limits;
-        fn loss() -> Option<&str>;
+        fn loss_reason() -> Option<&str>;
         fn memory_counts() -> MemoryCounts;
         fn trim() -> ();
         fn destroy() -> ();
@@ -56,7 +56,7 @@ absent! {
         fn compile(Vec<Dispatch>, impl Send + 'static) -> Ready<Result<Arc<Kernels>, DeviceError>>;
         fn begin_compiling(Vec<Dispatch>) -> Ready<Result<(), DeviceError>>;
         fn can_run(&Kernels) -> bool;
-        fn run(GpuJob) -> Ready<Result<GpuRun>>;
+        fn run(GpuRunInputs) -> Ready<Result<GpuRunResults>>;
         fn resident(DType, &[u8]) -> Result<Arc<DeviceBuffer>, DeviceError>;
         fn room_like(&DeviceBuffer) -> Result<DeviceBuffer, DeviceError>;
         fn write_slices(&[&SliceWrite<DeviceBuffer>]) -> Result<u32, DeviceError>;
@@ -103,8 +103,8 @@ pub(crate) struct Kernels {
     pub hits: u32,
 }
 
-/// A finished run.
-pub(crate) struct GpuRun {
+/// The results of a run.
+pub(crate) struct GpuRunResults {
     pub kept: Vec<Arc<DeviceBuffer>>,
     pub failed: Option<FailedElement>,
     pub counts: GpuCounts,
@@ -155,7 +155,7 @@ impl AdapterChoice {
     }
 }
 
-impl GpuRun {
+impl GpuRunResults {
     pub fn len(&self) -> usize {
         match self.never {}
     }

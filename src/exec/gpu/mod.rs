@@ -1,7 +1,7 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one submission,
 //! one mapped readback buffer. Large uploads alone may go in waves, each submitted before the next is packed.
 //!
-//! Rooms, of which each names only those before it:
+//! Folders, of which each names only those before it:
 //!
 //! - [`driver`] owns the wgpu device and queue. Most quirks of drivers are known there alone;
 //!   `docs/drivers.md` names the files of the others.
@@ -30,11 +30,11 @@ pub(crate) use compile::{Kernels, check_custom};
 use counts::GpuCounts;
 #[cfg(test)]
 pub(crate) use driver::long;
-pub(crate) use driver::{AdapterChoice, Driver, GpuInfo, close, in_last_poll, in_turn};
+pub(crate) use driver::{AdapterChoice, GpuInfo, GuardedDevice, close, in_last_poll, in_turn};
 pub(crate) use memory::DeviceBuffer;
-pub(crate) use submit::job::{GpuJob, HostData};
-pub(crate) use submit::readback::{Download, GpuRun};
 pub(crate) use submit::resident::DownloadChunks;
+pub(crate) use submit::run_inputs::{GpuRunInputs, HostData};
+pub(crate) use submit::run_results::{Download, GpuRunResults};
 
 use self::compile::has_room_for_params;
 use self::submit::engine::Engine;
@@ -79,7 +79,7 @@ impl Gpu {
         if cfg!(target_arch = "wasm32") {
             return Self::open_here(choice, store).await;
         }
-        Driver::prepare_process();
+        GuardedDevice::prepare_process();
         let choice = choice.clone();
         let open = move || {
             let _held = held;
@@ -91,10 +91,10 @@ impl Gpu {
     /// The adapters of the host, the fastest kind first, found off the awaiting thread.
     pub async fn list() -> Result<Vec<GpuInfo>, DeviceError> {
         if cfg!(target_arch = "wasm32") {
-            return Driver::list().await;
+            return GuardedDevice::list().await;
         }
-        Driver::prepare_process();
-        off_thread(|| pollster::block_on(Driver::list())).await
+        GuardedDevice::prepare_process();
+        off_thread(|| pollster::block_on(GuardedDevice::list())).await
     }
 
     async fn open_here(
@@ -118,12 +118,12 @@ impl Gpu {
         features: wgpu::Features,
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
-        Self::new(Driver::open(choice, features).await?, store)
+        Self::new(GuardedDevice::open(choice, features).await?, store)
     }
 
     /// A GPU that calls `driver`. Compiled pipelines are kept in `store`.
-    pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
-        Ok(Self(janitor::watched(Engine::new(driver, store)?)))
+    pub fn new(device: Arc<GuardedDevice>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
+        Ok(Self(janitor::watched(Engine::new(device, store)?)))
     }
 
     /// Drops the last handles of a lost device on another thread, once nobody else holds it: that may take long.
@@ -133,7 +133,7 @@ impl Gpu {
 
     /// Loses the device, as a driver might.
     pub fn destroy(&self) {
-        self.driver.destroy();
+        self.device.destroy();
         self.submissions.poller.wake();
     }
 
@@ -142,22 +142,22 @@ impl Gpu {
     }
 
     pub fn info(&self) -> &GpuInfo {
-        &self.driver.info
+        &self.device.info
     }
 
     /// The limits that a plan for this device must keep to.
     pub fn limits(&self) -> &Limits {
-        &self.driver.limits
+        &self.device.limits
     }
 
     /// Fails if the device is lost, even if that was not reported yet.
     pub fn check(&self) -> Result<(), DeviceError> {
-        self.driver.check()
+        self.device.check()
     }
 
     /// The reason of the loss, if the device is lost.
-    pub fn loss(&self) -> Option<&str> {
-        self.driver.health.loss()
+    pub fn loss_reason(&self) -> Option<&str> {
+        self.device.health.loss_reason()
     }
 
     /// The counts of the device's buffers.
@@ -183,13 +183,13 @@ impl Gpu {
         dispatches: Vec<Dispatch>,
         held: impl Send + 'static,
     ) -> Result<Arc<Kernels>, DeviceError> {
-        let Engine { compiler, driver, memory, .. } = &*self.0;
-        let has_room = has_room_for_params(driver, memory, &dispatches);
+        let Engine { compiler, device, memory, .. } = &*self.0;
+        let has_room = has_room_for_params(device, memory, &dispatches);
         if has_room && compiler.knows(&dispatches) {
             return self.compile_here(dispatches);
         }
-        Driver::prepare_process();
-        let (gpu, late_errors) = (self.clone(), driver.health.late_errors());
+        GuardedDevice::prepare_process();
+        let (gpu, late_errors) = (self.clone(), device.health.late_errors());
         let compile = move || {
             let _held = held;
             gpu.compile_here(dispatches)
@@ -201,10 +201,10 @@ impl Gpu {
 
     /// Fails if the browser has refused a kernel since there were `late_errors`; its pipelines are then forgotten.
     async fn check_compiled(&self, late_errors: u64) -> Result<(), DeviceError> {
-        let Engine { compiler, driver, .. } = &*self.0;
-        driver.late_errors_came().await;
+        let Engine { compiler, device, .. } = &*self.0;
+        device.late_errors_came().await;
         let doing = || "compiling kernels".into();
-        driver.check_late_errors(late_errors, doing).inspect_err(|_| compiler.forget())
+        device.check_late_errors(late_errors, doing).inspect_err(|_| compiler.forget())
     }
 
     /// Begins to compile the missing kernels, on other threads. The future ends when they are compiled.
@@ -212,7 +212,7 @@ impl Gpu {
         &self,
         dispatches: Vec<Dispatch>,
     ) -> impl Future<Output = Result<(), DeviceError>> + use<> {
-        let (gpu, late_errors) = (self.clone(), self.driver.health.late_errors());
+        let (gpu, late_errors) = (self.clone(), self.device.health.late_errors());
         let compiling = begin({
             let gpu = gpu.clone();
             move || gpu.compile_here(dispatches)
@@ -224,8 +224,8 @@ impl Gpu {
     }
 
     fn compile_here(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
-        let Engine { compiler, driver, memory, .. } = &*self.0;
-        Kernels::compile(compiler, driver, memory, dispatches).map(Arc::new)
+        let Engine { compiler, device, memory, .. } = &*self.0;
+        Kernels::compile(compiler, device, memory, dispatches).map(Arc::new)
     }
 
     /// Returns whether `kernels` were compiled for this device, or bind no parameters of any.

@@ -8,8 +8,8 @@ pub mod budget;
 mod host;
 #[path = "../../../src/exec/memory.rs"]
 pub mod memory;
-#[path = "../../../src/exec/cpu/pool/mod.rs"]
-pub mod pool;
+#[path = "../../../src/exec/host_pool/mod.rs"]
+pub mod host_pool;
 #[path = "threads.rs"]
 pub mod threads;
 #[path = "../../../src/exec/words.rs"]

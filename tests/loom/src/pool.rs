@@ -6,7 +6,7 @@ use crate::Checks;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
 use crate::exec::janitor::Sweep;
-use crate::exec::pool::CpuPool;
+use crate::exec::host_pool::HostPool;
 use crate::base::sync::Arc;
 
 pub const CHECKS: Checks = &[
@@ -22,7 +22,7 @@ fn is_filled(buffer: &HostBuffer, with: u32) -> bool {
 }
 
 /// A run's memory, filled with `tag`, which the pool has for later.
-fn result(pool: &CpuPool, tag: u32) -> Arc<HostBuffer> {
+fn result(pool: &HostPool, tag: u32) -> Arc<HostBuffer> {
     let (mut buffer, _) = pool.buffer(DType::U32, WORDS).expect("memory");
     buffer.as_slice_mut::<u32>().expect("its type").fill(tag);
     let held = Arc::new(buffer);
@@ -30,7 +30,7 @@ fn result(pool: &CpuPool, tag: u32) -> Arc<HostBuffer> {
     held
 }
 
-fn own(pool: &CpuPool, held: Arc<HostBuffer>, tag: u32) {
+fn own(pool: &HostPool, held: Arc<HostBuffer>, tag: u32) {
     assert!(is_filled(&held, tag), "written while it was held");
     let mut owned = pool.hand_over(held).expect("nobody else has it");
     assert!(is_filled(&owned, tag), "written while it was handed over");
@@ -38,13 +38,13 @@ fn own(pool: &CpuPool, held: Arc<HostBuffer>, tag: u32) {
 }
 
 /// Checks that the pool has `buffers` buffers, all idle.
-fn has(pool: &CpuPool, buffers: u64) {
+fn has(pool: &HostPool, buffers: u64) {
     let counts = pool.counts();
     assert_eq!((counts.live_bytes, counts.idle_bytes), (0, 4 * WORDS as u64 * buffers));
 }
 
 fn beside_a_sweep() {
-    let pool = Arc::new(CpuPool::default());
+    let pool = Arc::new(HostPool::default());
     let shared = Arc::clone(&pool);
     let sweeper = thread::spawn(move || {
         shared.sweep();
@@ -58,7 +58,7 @@ fn beside_a_sweep() {
 }
 
 fn two_that_give_and_take() {
-    let pool = Arc::new(CpuPool::default());
+    let pool = Arc::new(HostPool::default());
     let shared = Arc::clone(&pool);
     let other = thread::spawn(move || {
         drop(result(&shared, 1));
@@ -76,7 +76,7 @@ fn two_that_give_and_take() {
 }
 
 fn two_holders() {
-    let pool = Arc::new(CpuPool::default());
+    let pool = Arc::new(HostPool::default());
     let held = result(&pool, 1);
     let (shared, also) = (Arc::clone(&pool), Arc::clone(&held));
     let other = thread::spawn(move || shared.hand_over(also).is_ok());

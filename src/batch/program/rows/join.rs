@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::cut::RowChunk;
 use crate::base::dtype::{DType, Scalar, Ty};
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
-use crate::exec::cpu::CpuPool;
+use crate::exec::{HostBuffer, HostPool};
 use crate::graph::{RowAxis, RowReduction, RowTrace};
 use crate::ops::Type;
 
@@ -28,7 +27,7 @@ enum State {
 impl Joined {
     /// Nothing yet of a result that has type `ty` for `total` rows.
     pub fn new(
-        pool: &CpuPool,
+        pool: &HostPool,
         ty: &Type,
         trace: RowTrace,
         total: usize,

@@ -10,8 +10,9 @@ use crate::base::shape::{Shape, View};
 use crate::base::trace::Timeline;
 use crate::cost::Backend;
 use crate::exec::HostBuffer;
+use crate::exec::HostPool;
 use crate::exec::cpu::run::run;
-use crate::exec::cpu::{CpuPool, CpuProgram, RunData};
+use crate::exec::cpu::{CpuProgram, RunData};
 use crate::expr::reference::LaneValue;
 use crate::expr::{Builder, E, Ref};
 use crate::graph::NodeId;
@@ -97,7 +98,7 @@ impl Case {
     /// `tolerance`, relative to the larger of 1 and the number expected.
     pub fn check(self, b: &Builder, form: Form, outputs: &[(DType, Ref)], tolerance: f64) {
         let (plan, uploads) = self.plan(b, form, outputs);
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         for value in &plan.values[uploads.len()..] {
             let bytes = value.shape.elements() * value.dtype.size();
             pool.give(Arc::new(HostBuffer::from_slice(&vec![0xa5a5_a5a5u32; bytes.div_ceil(4)])));

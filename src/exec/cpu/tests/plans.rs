@@ -12,8 +12,9 @@ use crate::base::trace::Timeline;
 use crate::cost::Backend;
 use crate::error::{DeviceError, Error};
 use crate::exec::HostBuffer;
+use crate::exec::HostPool;
 use crate::exec::cpu::run::run;
-use crate::exec::cpu::{CpuPool, CpuProgram, CpuRun, RunData};
+use crate::exec::cpu::{CpuProgram, CpuRun, RunData};
 use crate::expr::{Builder, E};
 use crate::graph::NodeId;
 use crate::plan::{
@@ -95,7 +96,7 @@ fn plan() -> Plan {
 #[test]
 fn slots_are_used_again_and_results_outlive_the_run() {
     let program = CpuProgram::new(Arc::new(plan()));
-    let pool = CpuPool::default();
+    let pool = HostPool::default();
     let resident = Arc::new(HostBuffer::from_slice(&[7.0f32; LEN]));
     let mut earlier: Option<(CpuRun, Vec<f32>)> = None;
     for seed in 0..3u16 {
@@ -131,7 +132,7 @@ fn slots_are_used_again_and_results_outlive_the_run() {
 fn memory_that_the_host_has_not_is_an_error() {
     let mut plan = plan();
     plan.values[4].shape = (1_usize << 46).into();
-    let pool = CpuPool::default();
+    let pool = HostPool::default();
     let upload = Arc::new(HostBuffer::from_slice(&[1.0f32; LEN]));
     let uploads = [Arc::clone(&upload), upload];
     let program = CpuProgram::new(Arc::new(plan));
@@ -146,7 +147,7 @@ fn memory_that_the_host_has_not_is_an_error() {
 fn a_result_that_no_step_makes_is_an_error() {
     let data = Arc::new(HostBuffer::from_slice(&[1.0_f32; LEN]));
     let data = slice::from_ref(&data);
-    let pool = CpuPool::default();
+    let pool = HostPool::default();
     for kept in [false, true] {
         let mut plan = plan();
         plan.steps.truncate(if kept { 3 } else { 2 });

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::custom;
 use super::disk::PipelineStore;
-use super::pipelines::{Pipeline, PipelineKey, Pipelines};
+use super::pipeline_cache::{Pipeline, PipelineKey, Pipelines};
 use crate::base::disk::cache::Store;
 use crate::base::process::caught;
 use crate::base::trace::event;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver};
+use crate::exec::gpu::driver::{Calls, GuardedDevice};
 use crate::exec::gpu::memory::Layouts;
 use crate::exec::threads::map_each;
 
@@ -29,7 +29,7 @@ fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
 }
 
 pub(crate) struct PipelineCompiler {
-    driver: Arc<Driver>,
+    device: Arc<GuardedDevice>,
     /// `None` if no pipelines are kept on disk.
     disk: Option<PipelineStore>,
     layouts: Layouts,
@@ -47,9 +47,9 @@ pub(crate) struct Compiled {
 }
 
 impl PipelineCompiler {
-    pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Self {
-        let disk = store.and_then(|store| PipelineStore::open(&driver, store));
-        Self { driver, disk, layouts: Layouts::default(), pipelines: Pipelines::default() }
+    pub fn new(device: Arc<GuardedDevice>, store: Option<Arc<Store>>) -> Self {
+        let disk = store.and_then(|store| PipelineStore::open(&device, store));
+        Self { device, disk, layouts: Layouts::default(), pipelines: Pipelines::default() }
     }
 
     /// Forgets all pipelines: one of them is none.
@@ -109,7 +109,7 @@ impl PipelineCompiler {
     /// Refuses custom kernels with more workgroups, or more memory of a workgroup, than the device has: wgpu checks neither.
     /// Kernels of this crate keep to the limits.
     fn check_custom(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
-        let limits = self.driver.device_limits();
+        let limits = self.device.device_limits();
         let most = limits.max_compute_workgroups_per_dimension;
         let memory = limits.max_compute_workgroup_storage_size;
         for dispatch in dispatches {
@@ -135,8 +135,8 @@ impl PipelineCompiler {
     fn create(&self, dispatch: &Dispatch, key: &PipelineKey) -> Result<Arc<Pipeline>, DeviceError> {
         let create = |calls: &Calls<'_>| {
             let entry = self.disk.as_ref();
-            let entry = entry.map(|disk| disk.find(calls, &key.wgsl, &key.variant()));
-            let layout = self.layouts.find(calls, &key.shape);
+            let entry = entry.map(|disk| disk.open_entry(calls, &key.wgsl, &key.variant()));
+            let layout = self.layouts.get_or_create(calls, &key.shape);
             let raw = calls.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
                 label: Some(&dispatch.label),
                 layout: Some(&layout.pipeline),
@@ -150,12 +150,12 @@ impl PipelineCompiler {
             });
             Ok((Pipeline::new(raw, layout), entry))
         };
-        let created = self.driver.work(|| compiling(dispatch), create);
+        let created = self.device.scoped_work(|| compiling(dispatch), create);
         let (pipeline, entry) = created.map_err(|error| match error {
             DeviceError::Refused { reason, .. } => refused(dispatch, reason),
             error => error,
         })?;
-        self.driver.check_errors()?;
+        self.device.check_uncaptured_errors()?;
         event!(DEBUG, "compiled", kernel = dispatch.label.as_str());
         if let (Some(disk), Some(entry)) = (&self.disk, entry) {
             disk.keep(entry);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::disk::cache::{Store, hash};
 use crate::base::disk::writer::DiskWriter;
-use crate::exec::gpu::driver::{Calls, Driver, WgpuHandle};
+use crate::exec::gpu::driver::{Calls, GuardedDevice, WgpuHandle};
 
 /// The pipelines of one adapter, driver and version of this crate.
 pub(crate) struct PipelineStore {
@@ -28,19 +28,19 @@ pub(crate) struct PipelineEntry {
 
 impl PipelineStore {
     /// `None` if the backend keeps no pipelines.
-    pub fn open(driver: &Driver, store: Arc<Store>) -> Option<Self> {
-        if !driver.has(wgpu::Features::PIPELINE_CACHE) {
+    pub fn open(device: &GuardedDevice, store: Arc<Store>) -> Option<Self> {
+        if !device.has(wgpu::Features::PIPELINE_CACHE) {
             return None;
         }
-        let info = &driver.info;
+        let info = &device.info;
         let adapter = info.cache_key.as_ref()?;
         let (version, driver) = (env!("CARGO_PKG_VERSION"), &info.driver);
         let prefix = format!("pipeline {version} {adapter} {} {driver}", info.name);
         Some(Self { store, prefix, writer: DiskWriter::default() })
     }
 
-    /// The place of the pipeline of a kernel that `text` and `layout` describe, with the data on disk.
-    pub fn find(&self, calls: &Calls<'_>, text: &str, layout: &str) -> PipelineEntry {
+    /// The place of the pipeline of a kernel that `text` and `layout` describe, made with the data on disk.
+    pub fn open_entry(&self, calls: &Calls<'_>, text: &str, layout: &str) -> PipelineEntry {
         let text = hash(text.as_bytes());
         let key = format!("{} {layout} {text:016x}", self.prefix);
         let found = self.store.load(&key);

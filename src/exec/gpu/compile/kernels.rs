@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::compiler::{Compiled, PipelineCompiler};
-use super::pipelines::Pipeline;
+use super::pipeline_cache::Pipeline;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::driver::GuardedDevice;
 use crate::exec::gpu::memory::{DeviceMemory, Kind, Lease, NextRun};
 
 /// The compiled dispatches of a plan.
@@ -34,26 +34,26 @@ pub(crate) struct Params {
     pub offsets: Vec<u32>,
     pub block: Lease,
     /// True if a submitted run has carried them over.
-    is_there: AtomicBool,
+    is_on_device: AtomicBool,
 }
 
 impl Kernels {
     /// Compiles the pipelines that are missing, and leases memory for parameters.
     pub fn compile(
         compiler: &PipelineCompiler,
-        driver: &Driver,
+        device: &GuardedDevice,
         memory: &DeviceMemory,
         dispatches: Vec<Dispatch>,
     ) -> Result<Self, DeviceError> {
-        driver.check_errors()?;
+        device.check_uncaptured_errors()?;
         let Compiled { pipelines, compiled, hits } = compiler.pipelines(&dispatches)?;
-        let (words, offsets) = Params::pack(&dispatches, alignment(driver));
+        let (words, offsets) = Params::pack(&dispatches, alignment(device));
         let params = if words.is_empty() {
             None
         } else {
             let bytes = (words.len() * 4) as u64;
             let block = memory.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
-            Some(Params { words, offsets, block, is_there: AtomicBool::new(false) })
+            Some(Params { words, offsets, block, is_on_device: AtomicBool::new(false) })
         };
         let (next_run, last_run) = (Arc::default(), AtomicU64::new(0));
         Ok(Self { dispatches, pipelines, params, next_run, last_run, compiled, hits })
@@ -68,7 +68,7 @@ impl Kernels {
     /// Notes that a run of them was submitted.
     pub fn note_submission(&self) {
         if let Some(params) = &self.params {
-            params.is_there.store(true, Ordering::Release);
+            params.is_on_device.store(true, Ordering::Release);
         }
     }
 
@@ -85,8 +85,8 @@ impl Kernels {
 
 impl Params {
     /// Returns whether a submitted run has carried them over.
-    pub fn are_there(&self) -> bool {
-        self.is_there.load(Ordering::Acquire)
+    pub fn are_on_device(&self) -> bool {
+        self.is_on_device.load(Ordering::Acquire)
     }
 
     /// The words of all dispatches one after the other, each from a multiple of `alignment` bytes, and the start of each.
@@ -103,16 +103,16 @@ impl Params {
     }
 }
 
-fn alignment(driver: &Driver) -> u32 {
-    driver.device_limits().min_uniform_buffer_offset_alignment
+fn alignment(device: &GuardedDevice) -> u32 {
+    device.device_limits().min_uniform_buffer_offset_alignment
 }
 
 /// Returns whether a block for the parameters of `dispatches` lies idle, or none is needed.
 pub(crate) fn has_room_for_params(
-    driver: &Driver,
+    device: &GuardedDevice,
     memory: &DeviceMemory,
     dispatches: &[Dispatch],
 ) -> bool {
-    let bytes = 4 * Params::pack(dispatches, alignment(driver)).0.len() as u64;
+    let bytes = 4 * Params::pack(dispatches, alignment(device)).0.len() as u64;
     bytes == 0 || memory.class(Kind::Params, bytes).is_ok_and(|class| memory.pool.has(class))
 }

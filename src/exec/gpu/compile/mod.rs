@@ -11,11 +11,11 @@ mod compiler;
 mod custom;
 mod disk;
 mod kernels;
-mod pipelines;
+mod pipeline_cache;
 
 #[cfg(target_arch = "wasm32")]
 use browser_checks as custom;
 pub(crate) use compiler::PipelineCompiler;
 pub(crate) use custom::check as check_custom;
 pub(crate) use kernels::{Kernels, has_room_for_params};
-pub(crate) use pipelines::Pipeline;
+pub(crate) use pipeline_cache::Pipeline;

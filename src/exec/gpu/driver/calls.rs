@@ -1,11 +1,11 @@
 //! The calls of wgpu that runs and compilers make.
 
 use super::driver_lock;
-use super::health::Opened;
+use super::opened_device::OpenedDevice;
 use crate::error::DeviceError;
 
 /// Calls of one device, between the beginning and the end of an error scope. Their errors are found where the scope ends.
-pub(crate) struct Calls<'a>(pub(super) &'a Opened);
+pub(crate) struct Calls<'a>(pub(super) &'a OpenedDevice);
 
 /// Defines methods of [`Calls`] that pass a call on to the device.
 macro_rules! pass_on {
@@ -63,9 +63,12 @@ impl Calls<'_> {
         self.0.device.create_compute_pipeline(descriptor)
     }
 
-    pub fn encoder(&self) -> wgpu::CommandEncoder {
+    /// The commands that `record` records in an encoder of their own.
+    pub fn commands(&self, record: impl FnOnce(&mut wgpu::CommandEncoder)) -> wgpu::CommandBuffer {
         let descriptor = wgpu::CommandEncoderDescriptor { label: Some("onetrip") };
-        self.0.device.create_command_encoder(&descriptor)
+        let mut encoder = self.0.device.create_command_encoder(&descriptor);
+        record(&mut encoder);
+        encoder.finish()
     }
 
     pub fn submit(

@@ -42,8 +42,8 @@ impl ExitGuard {
         Self { calls: AtomicUsize::new(0), shut_first: OnceLock::new() }
     }
 
-    /// The guard that is shut when the process ends in order.
-    pub fn of_process() -> &'static Self {
+    /// The guard of the process. Registers the handlers that shut it when the process ends in order.
+    pub fn with_exit_handlers() -> &'static Self {
         static FIRST: Once = Once::new();
         FIRST.call_once(at_exit);
         at_end_of_main();
@@ -115,7 +115,7 @@ pub(super) fn attend() -> Result<DriverCall<'static>, DeviceError> {
 
 /// As [`call`], for work in which the driver loads more of itself.
 pub(super) fn work() -> Result<DriverWork, DeviceError> {
-    ExitGuard::of_process().begin().map(DriverWork).ok_or(DeviceError::Ending)
+    ExitGuard::with_exit_handlers().begin().map(DriverWork).ok_or(DeviceError::Ending)
 }
 
 /// A driver at work, for which the end of the process waits.

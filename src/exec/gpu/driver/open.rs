@@ -6,8 +6,8 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use super::adapter::{self, AdapterChoice, GpuInfo};
-use super::health::Opened;
-use super::owner::Driver;
+use super::guarded_device::GuardedDevice;
+use super::opened_device::OpenedDevice;
 use super::{device_cache, driver_lock, exit_guard, health_registry};
 use crate::base::future::BoxFuture;
 use crate::base::single_flight::SingleFlight;
@@ -21,7 +21,7 @@ const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
 
 static OPENING: LazyLock<SingleFlight> = LazyLock::new(SingleFlight::default);
 
-impl Driver {
+impl GuardedDevice {
     /// Opens the best adapter that fits `choice`, with those of `features` that it has.
     ///
     /// Quirk: NVIDIA 580.159.04 crashed in 1 of 24 processes while 13 threads opened devices, so one is opened at a time.
@@ -35,9 +35,9 @@ impl Driver {
         let opened: BoxFuture<'_, _> = Box::pin(open(choice, features));
         let opened = opened.await?;
         drop(opening);
-        let driver = Arc::new(Self::new(opened, true));
-        driver.warm_up().await;
-        Ok(driver)
+        let device = Arc::new(Self::new(opened, true));
+        device.warm_up().await;
+        Ok(device)
     }
 
     /// The adapters of the host, the fastest kind first.
@@ -59,14 +59,17 @@ impl Driver {
 }
 
 /// Opens the best adapter that fits, with all its limits and those features in `features` that it has.
-async fn open(choice: &AdapterChoice, features: wgpu::Features) -> Result<Opened, DeviceError> {
+async fn open(
+    choice: &AdapterChoice,
+    features: wgpu::Features,
+) -> Result<OpenedDevice, DeviceError> {
     let _long = driver_lock::long();
     let (adapters, found) = enumerate().await;
     let index = adapter::best(&found, choice).ok_or_else(|| adapter::none_fits(&found, choice))?;
     let adapter = &adapters[index];
     let info = GpuInfo::of(adapter, &adapter.limits(), adapter::equal_before(&found, index));
     let features = features & adapter.features();
-    let same = |unused: &Opened| unused.info == info && unused.device.features() == features;
+    let same = |unused: &OpenedDevice| unused.info == info && unused.device.features() == features;
     if let Some(opened) = device_cache::take(same) {
         return Ok(opened);
     }
@@ -87,7 +90,7 @@ async fn open(choice: &AdapterChoice, features: wgpu::Features) -> Result<Opened
     })?;
     let limits = plan_limits(&device, adapter, &info);
     let health = health_registry::health(&device, false);
-    Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
+    Ok(OpenedDevice { device: device.into(), queue: queue.into(), info, limits, health })
 }
 
 async fn list() -> Vec<GpuInfo> {
@@ -117,13 +120,13 @@ fn adopt(
     adapter: &wgpu::Adapter,
     device: wgpu::Device,
     queue: wgpu::Queue,
-) -> Result<Opened, DeviceError> {
+) -> Result<OpenedDevice, DeviceError> {
     let has = device.limits();
     check_limits(&has)?;
     let info = GpuInfo::of(adapter, &has, 0);
     let limits = plan_limits(&device, adapter, &info);
     let health = health_registry::health(&device, true);
-    Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
+    Ok(OpenedDevice { device: device.into(), queue: queue.into(), info, limits, health })
 }
 
 /// Checks that no limit is too low for kernels, which need no more than WebGPU promises.

@@ -45,7 +45,7 @@ impl Reaper {
             // It never ends, since a driver may hang where a thread that called it ends.
             let thread = thread::Builder::new().name(self.name.into());
             let lock = self.lock;
-            thread.spawn(move || reap_all(&handles, ExitGuard::of_process(), lock)).ok()?;
+            thread.spawn(move || reap_all(&handles, ExitGuard::with_exit_handlers(), lock)).ok()?;
             Some(sender)
         });
         if let Some(sender) = sender {
@@ -138,7 +138,10 @@ impl<T> Deref for DriverOwned<T> {
 
 impl<T> Drop for DriverOwned<T> {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(|objects| drop_by(ExitGuard::of_process(), objects));
+        self.0
+            .take()
+            .into_iter()
+            .for_each(|objects| drop_by(ExitGuard::with_exit_handlers(), objects));
     }
 }
 

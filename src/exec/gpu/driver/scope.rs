@@ -4,7 +4,7 @@
 //! errors come later, so no scope is opened there, and the handler [notes](super::Health::late_errors) them. Tests:
 //! `exec/gpu/tests/failures.rs`, `tests/browser.sh`.
 
-use super::health::{Opened, ready};
+use super::opened_device::{OpenedDevice, popped};
 use crate::error::DeviceError;
 
 /// Catches every error of the calls on this thread between `open` and `close`.
@@ -13,11 +13,11 @@ use crate::error::DeviceError;
 pub(crate) struct Scope<'a> {
     /// The scopes of internal errors, of validation and of memory; `None` in a browser.
     guards: Option<[wgpu::ErrorScopeGuard; 3]>,
-    opened: &'a Opened,
+    opened: &'a OpenedDevice,
 }
 
 impl<'a> Scope<'a> {
-    pub fn open(opened: &'a Opened) -> Self {
+    pub fn open(opened: &'a OpenedDevice) -> Self {
         if cfg!(target_arch = "wasm32") {
             return Self { guards: None, opened };
         }
@@ -33,10 +33,10 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// If a call was refused, or the device is lost.
     pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        let errors = self.guards.map(|guards| guards.map(|guard| ready(guard.pop())));
+        let errors = self.guards.map(|guards| guards.map(popped));
         // Memory first: the other errors may be its effects.
         match errors.into_iter().flatten().rev().flatten().next() {
-            None => self.opened.health.check_loss(),
+            None => self.opened.health.check_not_lost(),
             Some(wgpu::Error::OutOfMemory { .. }) => {
                 Err(DeviceError::OutOfMemory { doing: doing() })
             }

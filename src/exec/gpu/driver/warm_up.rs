@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use super::calls::Calls;
 use super::exit_guard;
-use super::owner::Driver;
+use super::guarded_device::GuardedDevice;
 use crate::base::sync::Mutex;
 use crate::error::DeviceError;
 use crate::exec::threads::off_thread;
 
-impl Driver {
+impl GuardedDevice {
     /// Has the driver load its compilers, unless that was done before or the end of the process needs not wait for them. A
     /// failure here is not reported: a run fails for the same reason, and reports it.
     pub(super) async fn warm_up(self: &Arc<Self>) {
@@ -29,8 +29,8 @@ impl Driver {
         if !cfg!(target_os = "linux") || WARM.lock().contains(&version) {
             return;
         }
-        let driver = Arc::clone(self);
-        if off_thread(move || driver.run_first_kernel()).await.is_ok() {
+        let device = Arc::clone(self);
+        if off_thread(move || device.run_first_kernel()).await.is_ok() {
             WARM.lock().push(version);
         }
     }
@@ -42,8 +42,7 @@ impl Driver {
         // Held until the kernel has run, even if nobody awaits the device any more.
         let _work = exit_guard::work()?;
         let doing = || "running a first kernel".into();
-        let submission =
-            self.lasting(doing, |calls| calls.submit(record(calls, &kernel(nonce))))?;
+        let submission = self.scoped(doing, |calls| calls.submit(record(calls, &kernel(nonce))))?;
         let wait = wgpu::PollType::Wait { submission_index: Some(submission), timeout: None };
         let _ = self.poll(wait);
         Ok(())
@@ -63,12 +62,11 @@ fn record(calls: &Calls<'_>, wgsl: &str) -> wgpu::CommandBuffer {
         compilation_options: wgpu::PipelineCompilationOptions::default(),
         cache: None,
     });
-    let mut encoder = calls.encoder();
-    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-    pass.set_pipeline(&pipeline);
-    pass.dispatch_workgroups(1, 1, 1);
-    drop(pass);
-    encoder.finish()
+    calls.commands(|encoder| {
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        pass.set_pipeline(&pipeline);
+        pass.dispatch_workgroups(1, 1, 1);
+    })
 }
 
 /// A kernel that binds nothing, another one for each number.

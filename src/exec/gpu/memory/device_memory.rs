@@ -13,11 +13,11 @@ use super::pool::{BufferPool, Class, Kind, Lease};
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{self, Driver, WgpuHandle};
+use crate::exec::gpu::driver::{self, GuardedDevice, WgpuHandle};
 
 /// The pool, the bind groups and the recorded commands of one device.
 pub(crate) struct DeviceMemory {
-    driver: Arc<Driver>,
+    device: Arc<GuardedDevice>,
     pub pool: Arc<BufferPool>,
     pub groups: BindGroups,
     pub next_runs: NextRuns,
@@ -27,9 +27,9 @@ pub(crate) struct DeviceMemory {
 pub(crate) type IdleLeases = SmallVec<[Option<Lease>; 8]>;
 
 impl DeviceMemory {
-    pub fn new(driver: Arc<Driver>) -> Self {
-        let pool = BufferPool::new(Arc::clone(&driver.health));
-        Self { driver, pool, groups: BindGroups::default(), next_runs: NextRuns::default() }
+    pub fn new(device: Arc<GuardedDevice>) -> Self {
+        let pool = BufferPool::new(Arc::clone(&device.health));
+        Self { device, pool, groups: BindGroups::default(), next_runs: NextRuns::default() }
     }
 
     /// The class of buffers for `bytes`.
@@ -37,7 +37,7 @@ impl DeviceMemory {
     /// # Errors
     /// If no buffer is so large.
     pub fn class(&self, kind: Kind, bytes: u64) -> Result<Class, DeviceError> {
-        let info = &self.driver.info;
+        let info = &self.device.info;
         let limit = match kind {
             Kind::Storage => info.binding_bytes,
             Kind::Params | Kind::Staging | Kind::Readback => info.buffer_bytes,
@@ -48,9 +48,9 @@ impl DeviceMemory {
         Ok(Class { kind, size })
     }
 
-    /// Room for a value on the device.
-    pub fn class_of(&self, dtype: DType, elements: usize) -> Result<Class, DeviceError> {
-        self.class(Kind::Storage, DeviceFormat::of(dtype, &self.driver.limits).bytes(elements))
+    /// The class of the buffer of a value.
+    pub fn value_class(&self, dtype: DType, elements: usize) -> Result<Class, DeviceError> {
+        self.class(Kind::Storage, DeviceFormat::of(dtype, &self.device.limits).bytes(elements))
     }
 
     /// A buffer of at least `bytes`, from the pool if it has one.
@@ -72,7 +72,7 @@ impl DeviceMemory {
         elements: usize,
         counts: &mut GpuCounts,
     ) -> Result<DeviceBuffer, DeviceError> {
-        let bytes = DeviceFormat::of(dtype, &self.driver.limits).bytes(elements);
+        let bytes = DeviceFormat::of(dtype, &self.device.limits).bytes(elements);
         Ok(DeviceBuffer { dtype, elements, lease: self.lease(Kind::Storage, bytes, counts)? })
     }
 
@@ -88,10 +88,10 @@ impl DeviceMemory {
             return Ok(lease);
         }
         counts.pool_misses += 1;
-        match self.pool.create(&self.driver, class) {
+        match self.pool.create(&self.device, class) {
             Err(DeviceError::OutOfMemory { .. }) => {
                 self.free_idle();
-                self.pool.create(&self.driver, class)
+                self.pool.create(&self.device, class)
             }
             created => created,
         }
@@ -103,14 +103,14 @@ impl DeviceMemory {
         drop(self.groups_of_freed());
         // Bind groups that other threads have forgotten hold memory too.
         driver::catch_up(Duration::from_millis(100));
-        let _ = self.driver.poll(wgpu::PollType::Poll);
+        let _ = self.device.poll(wgpu::PollType::Poll);
     }
 
     /// Frees the blocks that were not lent since the last call.
     pub fn sweep(&self) {
         self.pool.sweep();
         drop(self.groups_of_freed());
-        let _ = self.driver.poll(wgpu::PollType::Poll);
+        let _ = self.device.poll(wgpu::PollType::Poll);
     }
 
     /// Has the bind groups of freed blocks dropped elsewhere.

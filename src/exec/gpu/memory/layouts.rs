@@ -55,7 +55,7 @@ impl Default for Layouts {
 }
 
 impl Layouts {
-    pub fn find(&self, calls: &Calls<'_>, shape: &BindingShape) -> Arc<KernelLayout> {
+    pub fn get_or_create(&self, calls: &Calls<'_>, shape: &BindingShape) -> Arc<KernelLayout> {
         let mut layouts = self.0.lock();
         if let Some(layout) = layouts.get(shape) {
             return Arc::clone(layout);

@@ -10,7 +10,9 @@ use smallvec::SmallVec;
 
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{self, Calls, Driver, DriverOwned, Health, Mapped, WgpuHandle};
+use crate::exec::gpu::driver::{
+    self, Calls, DriverOwned, GuardedDevice, Health, Mapped, WgpuHandle,
+};
 use crate::exec::memory::MemoryCounts;
 
 /// Memory that may lie idle under any load.
@@ -197,7 +199,7 @@ impl BufferPool {
     /// A new block; a staging block is mapped.
     pub fn create(
         self: &Arc<Self>,
-        driver: &Driver,
+        device: &GuardedDevice,
         Class { kind, size }: Class,
     ) -> Result<Lease, DeviceError> {
         let descriptor = wgpu::BufferDescriptor {
@@ -208,7 +210,7 @@ impl BufferPool {
         };
         let doing = || format!("allocating {size} bytes for {}", kind.label());
         let create = |calls: &Calls<'_>| Ok::<_, DeviceError>(calls.create_buffer(&descriptor));
-        let buffer = driver.checked(doing, create)?;
+        let buffer = device.scoped_and_checked(doing, create)?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut stock = self.stock.lock();
         stock.misses += 1;

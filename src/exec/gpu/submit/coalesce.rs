@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
+use super::commands::{EncodedRun, RunCommands, recorded_now, take_or_record};
 #[cfg(test)]
-use super::completion::SubmissionPermit;
-use super::completion::{Completion, CompletionResult};
-use super::record::{Commands, Script, recorded_now, take_or_record};
+use super::submission::SubmissionPermit;
+use super::submission::{Submission, SubmissionResult};
 use crate::base::process::caught;
 use crate::base::sync::Mutex;
 use crate::base::trace::event;
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{self, Calls, Driver};
+use crate::exec::gpu::driver::{self, Calls, GuardedDevice};
 use crate::exec::gpu::memory::{Lease, leased_bytes};
 
 /// Submissions in flight from which on runs wait: one that the device works on, and the next. A browser has no thread
@@ -29,8 +29,8 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// A run that is encoded and not yet submitted.
 pub(crate) struct PendingRun {
-    pub script: Script,
-    pub completion: Arc<Completion>,
+    pub encoded: EncodedRun,
+    pub submission: Arc<Submission>,
 }
 
 /// Decides when small runs are submitted, and which of them together, in order of arrival. If few submissions are in
@@ -39,7 +39,7 @@ pub(crate) struct PendingRun {
 ///
 /// No run here may write a buffer that another one reads or writes.
 pub(crate) struct Coalescer {
-    driver: Arc<Driver>,
+    device: Arc<GuardedDevice>,
     queue: Mutex<PendingRuns>,
     /// The number of pending runs, to be read without the lock.
     pending: AtomicUsize,
@@ -47,16 +47,16 @@ pub(crate) struct Coalescer {
 
 #[derive(Default)]
 struct PendingRuns {
-    /// Submissions in flight, and those about to be submitted: of each, the completion of its last run. Not empty while
-    /// runs are pending.
-    in_flight: SmallVec<[Arc<Completion>; 4]>,
+    /// The submissions in flight, and those about to be: for runs that are submitted together, that of the last one. Not
+    /// empty while runs are pending.
+    in_flight: SmallVec<[Arc<Submission>; 4]>,
     pending: Vec<PendingRun>,
 }
 
 impl PendingRuns {
     /// All pending runs, for the caller to submit.
     fn take(&mut self) -> Option<Vec<PendingRun>> {
-        let last = Arc::clone(&self.pending.last()?.completion);
+        let last = Arc::clone(&self.pending.last()?.submission);
         self.in_flight.push(last);
         Some(std::mem::take(&mut self.pending))
     }
@@ -69,15 +69,15 @@ impl PendingRuns {
 }
 
 impl Coalescer {
-    pub fn new(driver: Arc<Driver>) -> Self {
-        Self { driver, queue: Mutex::default(), pending: AtomicUsize::new(0) }
+    pub fn new(device: Arc<GuardedDevice>) -> Self {
+        Self { device, queue: Mutex::default(), pending: AtomicUsize::new(0) }
     }
 
     /// Returns whether a run is small enough to wait. Custom kernels may take any time, for which others would wait.
-    pub fn takes(script: &Script) -> bool {
-        let dispatches = &script.kernels.dispatches;
+    pub fn takes(encoded: &EncodedRun) -> bool {
+        let dispatches = &encoded.kernels.dispatches;
         dispatches.len() <= MOST_DISPATCHES
-            && leased_bytes(script.leases()) <= MOST_BYTES
+            && leased_bytes(encoded.leases()) <= MOST_BYTES
             && dispatches.iter().all(|dispatch| dispatch.custom.is_none())
     }
 
@@ -113,7 +113,7 @@ impl Coalescer {
 
     /// Submits the pending runs if the device should have more work. Returns the submissions whose ends the caller has
     /// to wait for.
-    pub fn submit_due(&self) -> Vec<Arc<Completion>> {
+    pub fn submit_due(&self) -> Vec<Arc<Submission>> {
         if !self.has_pending() {
             return Vec::new();
         }
@@ -122,28 +122,28 @@ impl Coalescer {
     }
 
     /// The submission that pending runs wait for, if there are any.
-    pub fn awaited(&self) -> Option<Arc<Completion>> {
+    pub fn awaited(&self) -> Option<Arc<Submission>> {
         let queue = self.queue.lock();
         queue.in_flight.first().filter(|_| !queue.pending.is_empty()).cloned()
     }
 
     /// Has runs wait as if the device were busy, until the submissions are abandoned.
     #[cfg(test)]
-    pub fn hold(&self) -> Vec<Arc<Completion>> {
+    pub fn hold(&self) -> Vec<Arc<Submission>> {
         let held: Vec<_> =
-            (0..MOST_IN_FLIGHT).map(|_| Completion::new(SubmissionPermit::default()).0).collect();
+            (0..MOST_IN_FLIGHT).map(|_| Submission::new(SubmissionPermit::default()).0).collect();
         self.queue.lock().in_flight.extend(held.iter().cloned());
         held
     }
 
-    /// Leaves out the run of `completion` if it is still pending. Its buffers return to the pool, but for the staging
+    /// Leaves out the run of `submission` if it is still pending. Its buffers return to the pool, but for the staging
     /// buffer, which is not mapped any more and is freed.
-    pub fn forget(&self, completion: &Arc<Completion>) {
-        if completion.is_completed() || !self.has_pending() {
+    pub fn forget(&self, submission: &Arc<Submission>) {
+        if submission.is_completed() || !self.has_pending() {
             return;
         }
         let forgotten = self.change(|queue| {
-            let is_it = |run: &PendingRun| Arc::ptr_eq(&run.completion, completion);
+            let is_it = |run: &PendingRun| Arc::ptr_eq(&run.submission, submission);
             let at = queue.pending.iter().position(is_it);
             at.map(|at| queue.pending.remove(at))
         });
@@ -153,30 +153,30 @@ impl Coalescer {
     /// Abandons all pending runs: the device is lost.
     pub fn abandon(&self) {
         let pending = self.change(|queue| std::mem::take(&mut queue.pending));
-        pending.into_iter().for_each(|run| run.completion.abandon());
+        pending.into_iter().for_each(|run| run.submission.abandon());
     }
 
     /// Submits `runs` as one. If that is refused, submits each alone, so that only bad runs fail. Returns those that are
     /// in flight then, in their order.
-    pub fn submit_together(&self, runs: Vec<PendingRun>) -> Vec<Arc<Completion>> {
+    pub fn submit_together(&self, runs: Vec<PendingRun>) -> Vec<Arc<Submission>> {
         // A panic would leave all of them waiting forever.
         let submitted = caught(|| self.record_and_submit(&runs)).unwrap_or_else(|reason| {
-            self.driver.health.lose(reason);
-            Err(self.driver.lost("a panic"))
+            self.device.health.declare_lost(reason);
+            Err(self.device.confirm_loss("a panic"))
         });
         match submitted {
             Ok(index) => {
-                let completions: SmallVec<[_; MOST_RUNS]> =
-                    runs.iter().map(|run| Arc::clone(&run.completion)).collect();
+                let submissions: SmallVec<[_; MOST_RUNS]> =
+                    runs.iter().map(|run| Arc::clone(&run.submission)).collect();
                 caught(|| self.follow(runs, &index)).unwrap_or_else(|reason| {
-                    self.driver.health.lose(reason);
-                    completions.iter().for_each(|completion| completion.abandon());
+                    self.device.health.declare_lost(reason);
+                    submissions.iter().for_each(|submission| submission.abandon());
                     Vec::new()
                 })
             }
             Err(error) if runs.len() == 1 => {
                 runs.into_iter().for_each(|run| {
-                    run.completion.complete(CompletionResult::Refused(error.clone()));
+                    run.submission.complete(SubmissionResult::NotSubmitted(error.clone()));
                 });
                 Vec::new()
             }
@@ -185,13 +185,13 @@ impl Coalescer {
     }
 
     fn record_and_submit(&self, runs: &[PendingRun]) -> Result<wgpu::SubmissionIndex, DeviceError> {
-        let doing = || runs.first().map_or_else(String::new, |run| run.script.kernels.doing());
-        self.driver.lasting(doing, |calls: &Calls<'_>| {
+        let doing = || runs.first().map_or_else(String::new, |run| run.encoded.kernels.doing());
+        self.device.scoped(doing, |calls: &Calls<'_>| {
             let commands = if let [run] = runs {
-                take_or_record(calls, &run.script)
+                take_or_record(calls, &run.encoded)
             } else {
-                let runs: SmallVec<[Commands<'_>; MOST_RUNS]> =
-                    runs.iter().map(|run| run.script.commands()).collect();
+                let runs: SmallVec<[RunCommands<'_>; MOST_RUNS]> =
+                    runs.iter().map(|run| run.encoded.commands()).collect();
                 recorded_now(calls, &runs)
             };
             calls.submit(commands)
@@ -199,19 +199,19 @@ impl Coalescer {
     }
 
     /// After `runs` were submitted: returns their memory to the pool, and registers the callbacks of their ends.
-    fn follow(&self, runs: Vec<PendingRun>, index: &wgpu::SubmissionIndex) -> Vec<Arc<Completion>> {
+    fn follow(&self, runs: Vec<PendingRun>, index: &wgpu::SubmissionIndex) -> Vec<Arc<Submission>> {
         let is_shared = runs.len() > 1;
         if is_shared {
             event!(TRACE, "submitted together", runs = runs.len());
         }
         let mut leases = Vec::new();
         let mut submitted = Vec::with_capacity(runs.len());
-        for PendingRun { script, completion } in runs {
-            script.kernels.note_submission();
-            completion.submitted(index.clone(), is_shared);
-            submitted.push(Arc::clone(&completion));
-            leases.extend(script.buffers.into_slots());
-            driver::unscoped(|| script.mapped_after.register(&self.driver, completion));
+        for PendingRun { encoded, submission } in runs {
+            encoded.kernels.note_submission();
+            submission.submitted(index.clone(), is_shared);
+            submitted.push(Arc::clone(&submission));
+            leases.extend(encoded.buffers.into_slots());
+            driver::unscoped(|| encoded.mapped_after.register(&self.device, submission));
         }
         Lease::return_all(leases);
         submitted

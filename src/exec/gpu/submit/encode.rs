@@ -1,15 +1,15 @@
-//! From a plan's dispatches to a script: the buffers that each dispatch binds, and the copies.
+//! From a plan's dispatches to an encoded run: the buffers that each dispatch binds, and the copies.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::completion::MappedAfter;
+use super::commands::{EncodedRun, RunBuffers};
 use super::engine::Engine;
-use super::job::GpuJob;
-use super::readback::{GpuRun, OutputSource, RunOutput};
-use super::record::{RunBuffers, Script};
+use super::run_inputs::GpuRunInputs;
+use super::run_results::{GpuRunResults, OutputSource, RunOutput};
 use super::stage::StagedCopy;
+use super::submission::MappedAfter;
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::DeviceError;
 use crate::exec::gpu::compile::{Kernels, Pipeline};
@@ -17,39 +17,40 @@ use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::{Calls, WgpuHandle};
 use crate::exec::gpu::memory::{Block, BoundBlock, BufferCopy, CommandList, Lease};
 
-pub(crate) struct Encode<'a> {
+/// Encodes one run.
+pub(crate) struct RunEncoder<'a> {
     pub engine: &'a Engine,
-    pub job: &'a GpuJob,
+    pub inputs: &'a GpuRunInputs,
     pub buffers: RunBuffers,
 }
 
-impl Encode<'_> {
-    /// The script of the run, ready to be recorded.
-    pub fn script(
+impl RunEncoder<'_> {
+    /// The run, ready to be recorded.
+    pub fn encode(
         self,
         calls: &Calls<'_>,
-        run: &mut GpuRun,
+        results: &mut GpuRunResults,
         mapped_after: MappedAfter,
         copies: Vec<StagedCopy>,
-    ) -> Result<Script, DeviceError> {
-        let groups = self.groups(calls, &mut run.counts)?;
+    ) -> Result<EncodedRun, DeviceError> {
+        let groups = self.groups(calls, &mut results.counts)?;
         let filled: SmallVec<[u64; 8]> = copies.iter().map(|copy| copy.to.id).collect();
         let up = up(mapped_after.staging.as_ref(), copies);
         let down = match &mapped_after.readback {
             None => Vec::new(),
             Some((readback, bytes)) => {
-                (run.counts.downloads, run.counts.bytes_down) = (1, *bytes);
-                self.down(&readback.buffer, &run.outputs)?
+                (results.counts.downloads, results.counts.bytes_down) = (1, *bytes);
+                self.down(&readback.buffer, &results.outputs)?
             }
         };
-        let Self { job, buffers, .. } = self;
-        let kernels = Arc::clone(&job.kernels);
+        let Self { inputs, buffers, .. } = self;
+        let kernels = Arc::clone(&inputs.kernels);
         let failures = buffers.failures.as_ref().map(|failures| failures.buffer.clone());
         let residents = buffers.residents.iter().map(|resident| &resident.lease);
         let leases = buffers.leases().chain(residents).chain(mapped_after.leases());
         let blocks = leases.map(|lease| lease.id).chain(filled).collect();
         let list = Arc::new(CommandList { groups, up, down, failures, blocks });
-        Ok(Script { kernels, list, buffers, mapped_after })
+        Ok(EncodedRun { kernels, list, recorded: None, buffers, mapped_after })
     }
 
     fn groups(
@@ -57,7 +58,7 @@ impl Encode<'_> {
         calls: &Calls<'_>,
         counts: &mut GpuCounts,
     ) -> Result<Vec<WgpuHandle<wgpu::BindGroup>>, DeviceError> {
-        let Kernels { dispatches, pipelines, params, .. } = &*self.job.kernels;
+        let Kernels { dispatches, pipelines, params, .. } = &*self.inputs.kernels;
         counts.dispatches = dispatches.len() as u32;
         let params = params.as_ref().map(|params| &*params.block);
         let group = |(dispatch, pipeline): (&Dispatch, &Arc<Pipeline>)| {
@@ -71,7 +72,7 @@ impl Encode<'_> {
 
     fn bound(&self, dispatch: &Dispatch) -> Result<Vec<BoundBlock<'_>>, DeviceError> {
         let block = |buffer| match buffer {
-            BufferRef::Value(id) => self.buffers.value(self.job, id.index()),
+            BufferRef::Value(id) => self.buffers.value(self.inputs, id.index()),
             BufferRef::Slot(slot) => self.buffers.slot(slot),
             BufferRef::Failures => {
                 let failures = self.buffers.failures.as_deref();
@@ -80,8 +81,8 @@ impl Encode<'_> {
         };
         let bytes = |buffer| match buffer {
             BufferRef::Value(id) if dispatch.custom.is_some() => {
-                let value = self.job.value(id.index())?;
-                Ok(Some(value.bytes(&self.engine.driver.limits)))
+                let value = self.inputs.value(id.index())?;
+                Ok(Some(value.bytes(&self.engine.device.limits)))
             }
             _ => Ok(None),
         };
@@ -100,14 +101,14 @@ impl Encode<'_> {
             let (from, to) = ((block.buffer.clone(), 0), (readback.clone().into(), start));
             down.push(BufferCopy { from, to, bytes });
         };
-        for (id, output) in self.job.plan.downloads.iter().zip(outputs) {
+        for (id, output) in self.inputs.plan.downloads.iter().zip(outputs) {
             let OutputSource::Device(start) = output.source else { continue };
             let bytes = output.storage.bytes(output.elements);
-            transfer(self.buffers.value(self.job, id.index())?, start as u64, bytes);
+            transfer(self.buffers.value(self.inputs, id.index())?, start as u64, bytes);
             end = start as u64 + bytes;
         }
         if let Some(failures) = &self.buffers.failures {
-            transfer(failures, end, 4 * self.job.plan.sites.len() as u64);
+            transfer(failures, end, 4 * self.inputs.plan.sites.len() as u64);
         }
         Ok(down)
     }

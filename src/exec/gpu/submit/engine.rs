@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tokio::sync::oneshot::Receiver;
 
 use super::coalesce::{Coalescer, PendingRun};
-use super::completion::{Completion, CompletionResult, MappedAfter, SubmissionPermit};
+use super::commands::EncodedRun;
 use super::poll::Poller;
-use super::record::Script;
+use super::submission::{MappedAfter, Submission, SubmissionPermit, SubmissionResult};
 use crate::base::disk::cache::Store;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::compile::PipelineCompiler;
-use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::driver::{Calls, GuardedDevice};
 use crate::exec::gpu::memory::DeviceMemory;
 use crate::exec::janitor::Sweep;
 
@@ -20,7 +20,7 @@ use crate::exec::janitor::Sweep;
 pub(crate) struct Engine {
     // First, so that the compiler proves the types of wgpu to be `Send` and `Sync` by the shortest way: the other ways are
     // longer than it goes.
-    pub driver: Arc<Driver>,
+    pub device: Arc<GuardedDevice>,
     pub memory: DeviceMemory,
     pub compiler: PipelineCompiler,
     pub submissions: Submissions,
@@ -28,20 +28,37 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Keeps compiled pipelines in `store`.
-    pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
-        let started = Submissions::new(Arc::clone(&driver));
+    pub fn new(device: Arc<GuardedDevice>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
+        let started = Submissions::new(Arc::clone(&device));
         let submissions = started.map_err(|error| DeviceError::Open {
-            adapter: driver.info.name.clone(),
+            adapter: device.info.name.clone(),
             reason: error.to_string(),
         })?;
-        let memory = DeviceMemory::new(Arc::clone(&driver));
-        let compiler = PipelineCompiler::new(Arc::clone(&driver), store);
-        Ok(Self { driver, memory, compiler, submissions })
+        let memory = DeviceMemory::new(Arc::clone(&device));
+        let compiler = PipelineCompiler::new(Arc::clone(&device), store);
+        Ok(Self { device, memory, compiler, submissions })
+    }
+
+    /// Records commands, and submits them alone after all pending runs, with the `permit` of their run.
+    ///
+    /// # Errors
+    /// If a command was refused while `doing` something, or the device is lost.
+    pub fn record_and_submit(
+        &self,
+        doing: impl Fn() -> String,
+        permit: &Permit,
+        after: MappedAfter,
+        record: impl FnOnce(&mut wgpu::CommandEncoder),
+    ) -> Result<SubmissionTicket, DeviceError> {
+        let held = self.hold(permit)?;
+        let record = |calls: &Calls<'_>| Ok::<_, DeviceError>(calls.commands(record));
+        let commands = self.device.scoped_and_checked(&doing, record)?;
+        self.submissions.submit_alone(doing, commands, after, held)
     }
 
     /// The rights that a submission of a run with `permit` holds.
     pub fn hold(&self, permit: &Permit) -> Result<SubmissionPermit, DeviceError> {
-        Ok(SubmissionPermit { permit: permit.clone(), work: self.driver.computing()? })
+        Ok(SubmissionPermit { permit: permit.clone(), work: self.device.computing()? })
     }
 }
 
@@ -53,25 +70,25 @@ impl Sweep for Engine {
 
 /// The submissions of one device, and the thread that waits for them.
 pub(crate) struct Submissions {
-    driver: Arc<Driver>,
+    device: Arc<GuardedDevice>,
     pub coalescer: Arc<Coalescer>,
     pub poller: Poller,
 }
 
-/// A submission, or a run that waits for one.
-pub(crate) struct Submitted {
-    pub completion: Arc<Completion>,
-    pub receiver: Receiver<CompletionResult>,
+/// The way to learn the end of a submission, pending or in flight.
+pub(crate) struct SubmissionTicket {
+    pub submission: Arc<Submission>,
+    pub receiver: Receiver<SubmissionResult>,
     /// True if the future has to wait for it, or leave it to the poller. False if the poller watches it already, as a
     /// pending run that another thread submits.
     pub is_left_to_future: bool,
 }
 
 impl Submissions {
-    pub fn new(driver: Arc<Driver>) -> std::io::Result<Self> {
-        let coalescer = Arc::new(Coalescer::new(Arc::clone(&driver)));
-        let poller = Poller::start(Arc::clone(&driver), Arc::clone(&coalescer))?;
-        Ok(Self { driver, coalescer, poller })
+    pub fn new(device: Arc<GuardedDevice>) -> std::io::Result<Self> {
+        let coalescer = Arc::new(Coalescer::new(Arc::clone(&device)));
+        let poller = Poller::start(Arc::clone(&device), Arc::clone(&coalescer))?;
+        Ok(Self { device, coalescer, poller })
     }
 
     /// Submits `commands` after all pending runs. Until they have finished, `held` is held, even if the result is dropped.
@@ -84,35 +101,35 @@ impl Submissions {
         commands: wgpu::CommandBuffer,
         after: MappedAfter,
         held: SubmissionPermit,
-    ) -> Result<Submitted, DeviceError> {
+    ) -> Result<SubmissionTicket, DeviceError> {
         self.submit_pending();
-        let (completion, receiver) = Completion::new(held);
-        let submitted = self.driver.submit_then(doing, commands, |index| {
-            completion.submitted(index, false);
-            after.register(&self.driver, Arc::clone(&completion));
+        let (submission, receiver) = Submission::new(held);
+        let submitted = self.device.submit_then(doing, commands, |index| {
+            submission.submitted(index, false);
+            after.register(&self.device, Arc::clone(&submission));
         });
         self.poller.wake_if_lost();
         if let Err(error) = submitted {
             // The commands may be in flight nevertheless, and nobody else waits for them.
-            self.poller.watch([completion]);
+            self.poller.watch([submission]);
             return Err(error);
         }
-        Ok(Submitted { completion, receiver, is_left_to_future: true })
+        Ok(SubmissionTicket { submission, receiver, is_left_to_future: true })
     }
 
     /// Submits a run at once, or together with others that come meanwhile.
-    pub fn enter(&self, script: Script, held: SubmissionPermit) -> Submitted {
-        let (completion, receiver) = Completion::new(held);
-        let run = PendingRun { script, completion: Arc::clone(&completion) };
+    pub fn enter(&self, encoded: EncodedRun, held: SubmissionPermit) -> SubmissionTicket {
+        let (submission, receiver) = Submission::new(held);
+        let run = PendingRun { encoded, submission: Arc::clone(&submission) };
         let Some(runs) = self.coalescer.enter(run) else {
             self.poller.wake();
-            return Submitted { completion, receiver, is_left_to_future: false };
+            return SubmissionTicket { submission, receiver, is_left_to_future: false };
         };
         let mut submitted = self.coalescer.submit_together(runs);
-        let own = submitted.pop_if(|last| Arc::ptr_eq(last, &completion));
+        let own = submitted.pop_if(|last| Arc::ptr_eq(last, &submission));
         self.poller.watch(submitted);
         self.poller.wake_if_lost();
-        Submitted { completion, receiver, is_left_to_future: own.is_some() }
+        SubmissionTicket { submission, receiver, is_left_to_future: own.is_some() }
     }
 
     fn submit_pending(&self) {

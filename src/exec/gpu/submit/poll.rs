@@ -16,10 +16,10 @@ use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::coalesce::Coalescer;
-use super::completion::{Completion, CompletionResult};
+use super::submission::{Submission, SubmissionResult};
 use crate::base::process::caught;
 use crate::base::sync::{Condvar, Mutex};
-use crate::exec::gpu::driver::{self, Driver, DriverOwned};
+use crate::exec::gpu::driver::{self, DriverOwned, GuardedDevice};
 
 /// A future polls the device this long before it yields the thread: the time of a small run.
 const SPIN: Duration = Duration::from_micros(120);
@@ -53,7 +53,7 @@ pub(crate) struct Poller {
 }
 
 struct Watch {
-    driver: Arc<Driver>,
+    device: Arc<GuardedDevice>,
     coalescer: Arc<Coalescer>,
     poll_time: PollTime,
     /// True if a [`Spin`] exists.
@@ -65,7 +65,7 @@ struct Watch {
 #[derive(Default)]
 struct PollQueue {
     /// In the order of submission, or nearly.
-    in_flight: VecDeque<Arc<Completion>>,
+    in_flight: VecDeque<Arc<Submission>>,
     /// True if the device is lost and its callbacks were called.
     called_back: bool,
     end: Option<ThreadEnd>,
@@ -89,10 +89,10 @@ enum ThreadEnd {
 }
 
 impl Poller {
-    pub fn start(driver: Arc<Driver>, coalescer: Arc<Coalescer>) -> std::io::Result<Self> {
+    pub fn start(device: Arc<GuardedDevice>, coalescer: Arc<Coalescer>) -> std::io::Result<Self> {
         let watch = Arc::new(Watch {
-            poll_time: PollTime::with(driver.info.software),
-            driver,
+            poll_time: PollTime::with(device.info.software),
+            device,
             coalescer,
             spinning: AtomicBool::new(false),
             queue: Mutex::default(),
@@ -106,8 +106,8 @@ impl Poller {
     }
 
     /// Leaves submissions to the thread.
-    pub fn watch(&self, submitted: impl IntoIterator<Item = Arc<Completion>>) {
-        let in_flight = |completion: &Arc<Completion>| completion.index().is_some();
+    pub fn watch(&self, submitted: impl IntoIterator<Item = Arc<Submission>>) {
+        let in_flight = |submission: &Arc<Submission>| submission.index().is_some();
         let mut left = submitted.into_iter().filter(in_flight).peekable();
         if left.peek().is_some() {
             self.watch.queue.lock().in_flight.extend(left);
@@ -134,16 +134,16 @@ impl Poller {
 
     /// Wakes the thread to call newly registered callbacks if the device was lost meanwhile.
     pub fn wake_if_lost(&self) {
-        if self.watch.driver.health.is_lost() {
+        if self.watch.device.health.is_lost() {
             self.wake();
         }
     }
 
-    /// The right to poll the device in the future of `completion`: waking a thread takes longer than a small run. One
+    /// The right to poll the device in the future of `submission`: waking a thread takes longer than a small run. One
     /// future has it at a time, and none while others wait: no run is small then.
-    pub fn begin_spin(&self, completion: &Arc<Completion>) -> Option<Spin> {
+    pub fn begin_spin(&self, submission: &Arc<Submission>) -> Option<Spin> {
         let watch = &self.watch;
-        if watch.has_others(completion) || watch.spinning.swap(true, Ordering::Acquire) {
+        if watch.has_others(submission) || watch.spinning.swap(true, Ordering::Acquire) {
             return None;
         }
         Some(Spin { watch: Arc::clone(watch), start: Instant::now() })
@@ -158,7 +158,7 @@ pub(crate) struct Spin {
 
 /// The result of polling with a [`Spin`].
 pub(crate) enum SpinResult {
-    Completed(CompletionResult),
+    Completed(SubmissionResult),
     /// Nothing yet: it pays to poll on, after others have had the thread.
     Again,
     /// Nothing, and it may take long.
@@ -169,30 +169,30 @@ impl Spin {
     /// Polls for a moment, unless a long call of a driver might make that more.
     pub fn poll(
         &self,
-        completion: &Arc<Completion>,
-        receiver: &mut Receiver<CompletionResult>,
+        submission: &Arc<Submission>,
+        receiver: &mut Receiver<SubmissionResult>,
     ) -> SpinResult {
-        driver::try_short(|| self.poll_here(completion, receiver)).unwrap_or(SpinResult::Enough)
+        driver::try_short(|| self.poll_here(submission, receiver)).unwrap_or(SpinResult::Enough)
     }
 
     fn poll_here(
         &self,
-        completion: &Arc<Completion>,
-        receiver: &mut Receiver<CompletionResult>,
+        submission: &Arc<Submission>,
+        receiver: &mut Receiver<SubmissionResult>,
     ) -> SpinResult {
         let watch = &self.watch;
         let start = Instant::now();
         loop {
-            let _ = watch.driver.poll(wgpu::PollType::Poll);
+            let _ = watch.device.poll(wgpu::PollType::Poll);
             match receiver.try_recv() {
                 Ok(result) => return SpinResult::Completed(result),
                 Err(TryRecvError::Closed) => {
-                    return SpinResult::Completed(CompletionResult::Unmapped);
+                    return SpinResult::Completed(SubmissionResult::Unmapped);
                 }
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
             let enough = self.start.elapsed() > watch.poll_time.future;
-            if enough || watch.driver.health.is_lost() || watch.has_others(completion) {
+            if enough || watch.device.health.is_lost() || watch.has_others(submission) {
                 return SpinResult::Enough;
             }
             if start.elapsed() > SPIN {
@@ -211,8 +211,8 @@ impl Drop for Spin {
 impl Drop for Poller {
     fn drop(&mut self) {
         let mut queue = self.watch.queue.lock();
-        let driver = &self.watch.driver;
-        let is_read = driver.health.is_lost() && !queue.called_back && driver.health.is_mapped();
+        let device = &self.watch.device;
+        let is_read = device.health.is_lost() && !queue.called_back && device.health.is_mapped();
         let end = if is_read { ThreadEnd::Alone } else { ThreadEnd::Awaited };
         queue.end = Some(end);
         drop(queue);
@@ -229,20 +229,20 @@ impl Drop for Poller {
 }
 
 impl Watch {
-    /// Returns whether other submissions than `completion` are in flight, or runs are pending.
-    fn has_others(&self, completion: &Arc<Completion>) -> bool {
+    /// Returns whether other submissions than `submission` are in flight, or runs are pending.
+    fn has_others(&self, submission: &Arc<Submission>) -> bool {
         let is_other =
-            |other: &Arc<Completion>| !Arc::ptr_eq(other, completion) && !other.is_completed();
+            |other: &Arc<Submission>| !Arc::ptr_eq(other, submission) && !other.is_completed();
         self.coalescer.has_pending() || self.queue.lock().in_flight.iter().any(is_other)
     }
 
     /// Submits the pending runs, if it is time.
     fn submit_due(&self) {
         // The thread must outlive a panic: others wait for it.
-        self.driver.while_alive(|| match caught(|| self.coalescer.submit_due()) {
+        self.device.while_alive(|| match caught(|| self.coalescer.submit_due()) {
             Ok(submitted) if submitted.is_empty() => {}
             Ok(submitted) => self.queue.lock().in_flight.extend(submitted),
-            Err(reason) => self.driver.health.lose(reason),
+            Err(reason) => self.device.health.declare_lost(reason),
         });
     }
 
@@ -253,44 +253,44 @@ impl Watch {
         }
     }
 
-    /// Polls the device until `completion` has ended, or waits for it once that takes long.
-    fn poll_for(&self, completion: &Completion) {
+    /// Polls the device until `submission` has ended, or waits for it once that takes long.
+    fn poll_for(&self, submission: &Submission) {
         let start = Instant::now();
         while start.elapsed() < self.poll_time.thread
-            && !completion.is_completed()
-            && !self.driver.health.is_lost()
+            && !submission.is_completed()
+            && !self.device.health.is_lost()
         {
-            let _ = self.driver.poll(wgpu::PollType::Poll);
+            let _ = self.device.poll(wgpu::PollType::Poll);
             self.submit_due();
             thread::yield_now();
         }
-        if completion.is_completed() {
+        if submission.is_completed() {
             return;
         }
-        let Some(index) = completion.index() else {
+        let Some(index) = submission.index() else {
             // Somebody is about to submit it: there is nothing to wait for yet.
-            let _ = self.driver.poll(wgpu::PollType::Poll);
+            let _ = self.device.poll(wgpu::PollType::Poll);
             thread::yield_now();
             return;
         };
         // The wait has no end: when a wait ends early, wgpu asserts that work is left, but another thread's poll or
         // submission may have ended the last of it. A lost device ends every wait.
         let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: None };
-        if let Err(wgpu::PollError::WrongSubmissionIndex(..)) = self.driver.poll(wait) {
+        if let Err(wgpu::PollError::WrongSubmissionIndex(..)) = self.device.poll(wait) {
             // It was never submitted, so nothing will finish; its callbacks may still be due.
-            let _ = self.driver.poll(wgpu::PollType::Poll);
-            completion.abandon();
+            let _ = self.device.poll(wgpu::PollType::Poll);
+            submission.abandon();
         }
     }
 
     /// The first submission that has not completed, or the one that pending runs wait for. Sleeps while there is neither;
     /// `None` if there will be none.
-    fn next(&self) -> Option<Arc<Completion>> {
+    fn next(&self) -> Option<Arc<Submission>> {
         let mut queue = self.queue.lock();
         queue.look_again();
         loop {
             // A waiting future holds the device, so at its end nobody waits.
-            if self.driver.health.is_lost() && !queue.called_back {
+            if self.device.health.is_lost() && !queue.called_back {
                 drop(queue);
                 if self.abandon_all().is_break() {
                     return None;
@@ -321,10 +321,10 @@ impl Watch {
     fn abandon_all(&self) -> ControlFlow<()> {
         let in_flight = std::mem::take(&mut self.queue.lock().in_flight);
         // Without the lock: a woken future may come here at once, and dropping buffers may take long.
-        in_flight.into_iter().for_each(|completion| completion.abandon());
+        in_flight.into_iter().for_each(|submission| submission.abandon());
         self.coalescer.abandon();
         let queue = self.queue.lock();
-        if self.driver.health.is_mapped() {
+        if self.device.health.is_mapped() {
             if queue.end == Some(ThreadEnd::Awaited) {
                 return ControlFlow::Break(());
             }
@@ -332,7 +332,7 @@ impl Watch {
             return ControlFlow::Continue(());
         }
         drop(queue);
-        self.driver.poll_lost();
+        self.device.poll_lost();
         self.queue.lock().called_back = true;
         ControlFlow::Continue(())
     }

@@ -3,17 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::completion::MappedAfter;
 use super::engine::Engine;
-use super::flight::SubmissionFuture;
-use super::readback::{Download, OutputSource, RunOutput};
+use super::run_results::{Download, OutputSource, RunOutput};
 use super::stage::StagedUploads;
+use super::submission::MappedAfter;
+use super::submission_future::SubmissionFuture;
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
 use crate::exec::SliceWrite;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{self, Calls};
+use crate::exec::gpu::driver;
 use crate::exec::gpu::memory::{BufferCopy, DeviceBuffer, DeviceFormat, Kind};
 
 /// Records `write`, of elements stored as `storage`.
@@ -39,16 +39,17 @@ fn record_write(
 impl Engine {
     /// Puts host elements on the device. Returns before they have arrived: later runs wait for them.
     pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<Arc<DeviceBuffer>, DeviceError> {
-        self.driver.call(|| {
+        self.device.guarded(|| {
             let mut counts = GpuCounts::default();
             let elements = host.len() / dtype.size();
             let resident = Arc::new(self.memory.lease_value(dtype, elements, &mut counts)?);
-            let mut cargo = StagedUploads::default();
-            let place = cargo.push(DeviceFormat::of(dtype, &self.driver.limits), host);
-            let Some(staging) = self.stage(&cargo, None, &mut counts)? else {
+            let format = DeviceFormat::of(dtype, &self.device.limits);
+            let mut uploads = StagedUploads::default();
+            uploads.push(format, elements);
+            let bytes = uploads.bytes();
+            let Some(staging) = self.stage(&uploads, &[host], None, &mut counts)? else {
                 return Ok(resident);
             };
-            let bytes = place.end - place.start;
             let copy = BufferCopy {
                 from: (staging.buffer.clone(), 0),
                 to: (resident.raw().clone().into(), 0),
@@ -74,8 +75,8 @@ impl Engine {
         if writes.is_empty() {
             return Ok(0);
         }
-        let storage = |to: &DeviceBuffer| DeviceFormat::of(to.dtype, &self.driver.limits);
-        self.driver.call(|| {
+        let storage = |to: &DeviceBuffer| DeviceFormat::of(to.dtype, &self.device.limits);
+        self.device.guarded(|| {
             let doing = || "replacing parts of residents".into();
             // One refused command is enough for nothing to be submitted.
             self.submit_unawaited(doing, MappedAfter::default(), |encoder| {
@@ -92,23 +93,10 @@ impl Engine {
         mapped_after: MappedAfter,
         record: impl FnOnce(&mut wgpu::CommandEncoder),
     ) -> Result<(), DeviceError> {
-        let held = self.hold(&Permit::default())?;
-        let commands = self.commands(&doing, record)?;
-        let submitted = self.submissions.submit_alone(doing, commands, mapped_after, held)?;
-        self.submissions.poller.watch([submitted.completion]);
+        let none = Permit::default();
+        let ticket = self.record_and_submit(doing, &none, mapped_after, record)?;
+        self.submissions.poller.watch([ticket.submission]);
         Ok(())
-    }
-
-    fn commands(
-        &self,
-        doing: impl FnOnce() -> String,
-        record: impl FnOnce(&mut wgpu::CommandEncoder),
-    ) -> Result<wgpu::CommandBuffer, DeviceError> {
-        self.driver.checked(doing, |calls: &Calls<'_>| {
-            let mut encoder = calls.encoder();
-            record(&mut encoder);
-            Ok(encoder.finish())
-        })
     }
 
     /// A value from the device, in one piece.
@@ -116,7 +104,7 @@ impl Engine {
         self: &Arc<Self>,
         resident: &Arc<DeviceBuffer>,
     ) -> Result<Download, DeviceError> {
-        Fetch::begin(self, resident, 0..resident.elements).await?.land().await
+        Fetch::begin(self, resident, 0..resident.elements).await?.finish().await
     }
 
     /// A value from the device, in chunks of `stride` elements.
@@ -135,9 +123,9 @@ impl Engine {
         resident: &DeviceBuffer,
         elements: Range<usize>,
     ) -> Result<Fetch, DeviceError> {
-        self.driver.call(|| {
+        self.device.guarded(|| {
             let &DeviceBuffer { dtype, ref lease, .. } = resident;
-            let storage = DeviceFormat::of(dtype, &self.driver.limits);
+            let storage = DeviceFormat::of(dtype, &self.device.limits);
             let (start, bytes) = (storage.bytes(elements.start), storage.bytes(elements.len()));
             let output = RunOutput {
                 dtype,
@@ -146,17 +134,17 @@ impl Engine {
                 source: OutputSource::Device(0),
             };
             if bytes == 0 {
-                return Ok(Fetch { flight: None, output });
+                return Ok(Fetch { future: None, output });
             }
-            let held = self.hold(&Permit::default())?;
             let readback = self.memory.lease(Kind::Readback, bytes, &mut GpuCounts::default())?;
+            let to = readback.buffer.clone();
+            let copy = |encoder: &mut wgpu::CommandEncoder| {
+                encoder.copy_buffer_to_buffer(&lease.buffer, start, &to, 0, bytes);
+            };
             let doing = || format!("reading {bytes} bytes of a resident");
-            let commands = self.commands(doing, |encoder| {
-                encoder.copy_buffer_to_buffer(&lease.buffer, start, &readback.buffer, 0, bytes);
-            })?;
-            let mapped_after = MappedAfter { staging: None, readback: Some((readback, bytes)) };
-            let submitted = self.submissions.submit_alone(doing, commands, mapped_after, held)?;
-            Ok(Fetch { flight: Some(SubmissionFuture::new(self, submitted)), output })
+            let after = MappedAfter { staging: None, readback: Some((readback, bytes)) };
+            let ticket = self.record_and_submit(doing, &Permit::default(), after, copy)?;
+            Ok(Fetch { future: Some(SubmissionFuture::new(self, ticket)), output })
         })
     }
 }
@@ -180,7 +168,7 @@ impl DownloadChunks {
             next => next,
         };
         let Some(fetch) = fetch else { return Ok(None) };
-        let chunk = fetch.land().await?;
+        let chunk = fetch.finish().await?;
         let start = self.start;
         self.start += chunk.len();
         self.next = self.fetch().await?;
@@ -200,7 +188,7 @@ impl DownloadChunks {
 /// Elements on their way to the host.
 struct Fetch {
     /// `None` if there are no elements.
-    flight: Option<SubmissionFuture>,
+    future: Option<SubmissionFuture>,
     output: RunOutput,
 }
 
@@ -215,9 +203,9 @@ impl Fetch {
         driver::in_turn(move || engine.fetch(&resident, elements)).await
     }
 
-    async fn land(self) -> Result<Download, DeviceError> {
-        let readback = match self.flight {
-            Some(flight) => flight.land().await?.map(Arc::new),
+    async fn finish(self) -> Result<Download, DeviceError> {
+        let readback = match self.future {
+            Some(future) => future.finish().await?.map(Arc::new),
             None => None,
         };
         Ok(Download { output: self.output, readback })

@@ -5,9 +5,11 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
+use super::commands::RunBuffers;
 use super::engine::Engine;
-use super::job::GpuJob;
-use super::record::RunBuffers;
+use super::run_inputs::GpuRunInputs;
 use crate::base::trace::stage;
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
@@ -21,16 +23,16 @@ use crate::plan::{Home, Value, ValueId, Wave};
 /// Data starts at multiples of this, which suits copies and mapped ranges.
 const ALIGNMENT: u64 = 16;
 
-/// The part of a run that is packed in one buffer.
+/// The uploads of a run that are packed in one buffer.
 #[derive(Clone, Copy)]
-pub(crate) enum Load<'a> {
-    /// Parameters of kernels, and all uploads.
+pub(crate) enum UploadPart<'a> {
+    /// All uploads, and the parameters of kernels.
     Whole,
     /// The uploads of a wave; the first wave brings the parameters too.
     Wave(&'a Wave),
 }
 
-impl Load<'_> {
+impl UploadPart<'_> {
     fn has_params(self) -> bool {
         match self {
             Self::Whole => true,
@@ -45,9 +47,9 @@ impl Load<'_> {
         }
     }
 
-    /// The uploads of `job` in this load: each value with its input and its slot.
-    fn uploads(self, job: &GpuJob) -> impl Iterator<Item = (&Value, u32, usize)> {
-        job.plan.values.iter().zip(0..).filter_map(move |(value, at)| match value.home {
+    /// The uploads of `inputs` of this part: each value with its input and its slot.
+    fn uploads(self, inputs: &GpuRunInputs) -> impl Iterator<Item = (&Value, u32, usize)> {
+        inputs.plan.values.iter().zip(0..).filter_map(move |(value, at)| match value.home {
             Home::Upload { input, slot: Some(slot) } if self.has(ValueId(at)) => {
                 Some((value, input, slot))
             }
@@ -56,160 +58,149 @@ impl Load<'_> {
     }
 }
 
-/// The places of items in a staging buffer, one after the other.
-#[derive(Default)]
-struct Places {
-    bytes: u64,
-    /// Bytes that this run could have used, but does not.
-    room: u64,
-}
-
-impl Places {
-    fn push(&mut self, bytes: u64) -> Range<u64> {
-        let start = self.bytes.next_multiple_of(ALIGNMENT);
-        self.bytes = start + bytes;
-        start..self.bytes
-    }
-
-    /// Leaves room for data of an earlier run, so that both use the same staging buffer.
-    fn leave_room(&mut self, bytes: u64) {
-        self.room += bytes.next_multiple_of(ALIGNMENT);
-    }
-
-    /// Bytes of the buffer; 0 if there are no items.
-    fn capacity(&self) -> u64 {
-        if self.bytes == 0 { 0 } else { self.bytes + self.room }
-    }
-}
-
-/// Bytes of the staging buffer for `load`; 0 if there is nothing to bring.
-pub(crate) fn capacity(job: &GpuJob, load: Load<'_>, limits: &Limits) -> u64 {
-    let mut places = Places::default();
-    if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
-        let bytes = 4 * params.words.len() as u64;
-        if params.are_there() {
-            places.leave_room(bytes);
-        } else {
-            places.push(bytes);
-        }
-    }
-    for (value, ..) in load.uploads(job) {
-        places.push(DeviceFormat::of(value.dtype, limits).bytes(value.shape.elements()));
-    }
-    places.capacity()
-}
-
 /// A copy from the staging buffer to the start of a block.
 pub(crate) struct StagedCopy {
     pub from: Range<u64>,
     pub to: Block,
 }
 
-/// Host data to be uploaded, with the place of each item in the staging buffer.
+/// Items to be uploaded, with the range of each in the staging buffer, one after the other.
 #[derive(Default)]
-pub(crate) struct StagedUploads<'a> {
-    items: Vec<StagedItem<'a>>,
-    places: Places,
+pub(crate) struct StagedUploads {
+    items: SmallVec<[StagedItem; 4]>,
+    bytes: u64,
+    /// Bytes that this run could have used, but does not: an earlier run did, and both use the same staging buffer.
+    unused: u64,
 }
 
-struct StagedItem<'a> {
-    storage: DeviceFormat,
-    host: &'a [u8],
-    place: Range<u64>,
+struct StagedItem {
+    format: DeviceFormat,
+    range: Range<u64>,
 }
 
-impl<'a> StagedUploads<'a> {
-    /// Adds host elements, and returns their place.
-    pub fn push(&mut self, storage: DeviceFormat, host: &'a [u8]) -> Range<u64> {
-        let place = self.places.push(storage.bytes(host.len() / storage.host_size()));
-        self.items.push(StagedItem { storage, host, place: place.clone() });
-        place
+/// The data of an item of a run, and the buffer to which it is copied.
+pub(crate) enum UploadSource<'a> {
+    Params(&'a [u32], &'a Block),
+    Value { value: &'a Value, input: u32, slot: usize },
+}
+
+impl StagedUploads {
+    /// The uploads of a part of a run, each with its source. The data is not looked at.
+    pub fn of<'a>(
+        inputs: &'a GpuRunInputs,
+        part: UploadPart<'a>,
+        limits: &Limits,
+    ) -> (Self, SmallVec<[UploadSource<'a>; 4]>) {
+        let (mut uploads, mut sources) = (Self::default(), SmallVec::new());
+        if let (Some(params), true) = (&inputs.kernels.params, part.has_params()) {
+            if params.are_on_device() {
+                uploads.unused = (4 * params.words.len() as u64).next_multiple_of(ALIGNMENT);
+            } else {
+                uploads.push(DeviceFormat::Same(4), params.words.len());
+                sources.push(UploadSource::Params(&params.words, &params.block));
+            }
+        }
+        for (value, input, slot) in part.uploads(inputs) {
+            uploads.push(DeviceFormat::of(value.dtype, limits), value.shape.elements());
+            sources.push(UploadSource::Value { value, input, slot });
+        }
+        (uploads, sources)
+    }
+
+    /// Adds an item of some elements.
+    pub fn push(&mut self, format: DeviceFormat, elements: usize) {
+        let start = self.bytes.next_multiple_of(ALIGNMENT);
+        self.bytes = start + format.bytes(elements);
+        self.items.push(StagedItem { format, range: start..self.bytes });
     }
 
     pub fn bytes(&self) -> u64 {
-        self.places.bytes
+        self.bytes
     }
 
-    /// Writes all items to `staging`, which is mapped.
-    fn fill(&self, staging: &Lease) -> Result<(), wgpu::MapRangeError> {
+    /// Bytes of the staging buffer; 0 if there is nothing to upload.
+    pub fn capacity(&self) -> u64 {
+        if self.bytes == 0 { 0 } else { self.bytes + self.unused }
+    }
+
+    /// Writes the `data` of all items to `staging`, which is mapped.
+    fn fill(&self, data: &[&[u8]], staging: &Lease) -> Result<(), wgpu::MapRangeError> {
         if self.bytes() >= LARGE as u64 {
-            return self.fill_parallel(staging);
+            return self.fill_parallel(data, staging);
         }
         let mut view = staging.buffer.get_mapped_range_mut(..self.bytes())?;
-        for StagedItem { storage, host, place } in &self.items {
-            storage.pack(host, view.slice(place.start as usize..place.end as usize));
+        for (StagedItem { format, range }, host) in self.items.iter().zip(data) {
+            format.pack(host, view.slice(range.start as usize..range.end as usize));
         }
         Ok(())
     }
 
-    fn fill_parallel(&self, staging: &Lease) -> Result<(), wgpu::MapRangeError> {
+    fn fill_parallel(&self, data: &[&[u8]], staging: &Lease) -> Result<(), wgpu::MapRangeError> {
         let mut parts = Vec::new();
-        for &StagedItem { storage, host, ref place } in &self.items {
-            let elements = PART / storage.size();
-            for (index, part) in host.chunks(elements * storage.host_size()).enumerate() {
-                let start = place.start + (index * elements * storage.size()) as u64;
-                let end = start + storage.bytes(part.len() / storage.host_size());
+        for (&StagedItem { format, ref range }, host) in self.items.iter().zip(data) {
+            let elements = PART / format.size();
+            for (index, part) in host.chunks(elements * format.host_size()).enumerate() {
+                let start = range.start + (index * elements * format.size()) as u64;
+                let end = start + format.bytes(part.len() / format.host_size());
                 let view = staging.buffer.get_mapped_range_mut(start..end)?;
-                parts.push((view, storage, part));
+                parts.push((view, format, part));
             }
         }
-        for_each(parts, || (), |(), (mut view, storage, part)| storage.pack(part, view.slice(..)));
+        for_each(parts, || (), |(), (mut view, format, part)| format.pack(part, view.slice(..)));
         Ok(())
     }
 }
 
 impl Engine {
-    /// Packs `load` in `staging`, or in a buffer leased for it, and returns the copies to be made from there.
-    pub fn bring(
+    /// Packs a part of a run in `staging`, or in a buffer leased for it, and returns the copies to be made from there.
+    pub fn pack(
         &self,
-        job: &GpuJob,
+        inputs: &GpuRunInputs,
         buffers: &RunBuffers,
-        load: Load<'_>,
+        part: UploadPart<'_>,
         staging: Option<Lease>,
         counts: &mut GpuCounts,
     ) -> Result<(Option<Lease>, Vec<StagedCopy>), Error> {
-        let limits = &self.driver.limits;
-        let mut cargo = StagedUploads::default();
-        let mut copies = Vec::new();
-        if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
-            let bytes: &[u8] = bytemuck::cast_slice(&params.words);
-            if params.are_there() {
-                cargo.places.leave_room(bytes.len() as u64);
-            } else {
-                let from = cargo.push(DeviceFormat::Same(4), bytes);
-                copies.push(StagedCopy { from, to: (*params.block).clone() });
-            }
+        let (uploads, sources) = StagedUploads::of(inputs, part, &self.device.limits);
+        let mut data: SmallVec<[&[u8]; 4]> = SmallVec::new();
+        let mut copies = Vec::with_capacity(sources.len());
+        for (source, item) in sources.into_iter().zip(&uploads.items) {
+            let (host, to) = match source {
+                UploadSource::Params(words, block) => (bytemuck::cast_slice(words), block),
+                UploadSource::Value { value, input, slot } => {
+                    ((**inputs.host_data(value, input)?).as_ref(), buffers.slot(slot)?)
+                }
+            };
+            data.push(host);
+            copies.push(StagedCopy { from: item.range.clone(), to: to.clone() });
         }
-        for (value, input, slot) in load.uploads(job) {
-            let host = (**job.host_data(value, input)?).as_ref();
-            let from = cargo.push(DeviceFormat::of(value.dtype, limits), host);
-            copies.push(StagedCopy { from, to: buffers.slot(slot)?.clone() });
-        }
-        let upload = stage!(job.timeline, "upload", bytes = cargo.bytes());
-        Ok((upload.of(|| self.stage(&cargo, staging, counts))?, copies))
+        let upload = stage!(inputs.timeline, "upload", bytes = uploads.bytes());
+        Ok((upload.of(|| self.stage(&uploads, &data, staging, counts))?, copies))
     }
 
-    /// `staging` with `cargo` in it, or a buffer leased for it, ready to be copied from; `None` if there is no cargo.
+    /// `staging` with the `data` of `uploads` in it, or a buffer leased for them, ready to be copied from; `None` if there
+    /// are none.
     pub fn stage(
         &self,
-        cargo: &StagedUploads<'_>,
+        uploads: &StagedUploads,
+        data: &[&[u8]],
         staging: Option<Lease>,
         counts: &mut GpuCounts,
     ) -> Result<Option<Lease>, DeviceError> {
-        if cargo.bytes() == 0 {
+        if uploads.bytes() == 0 {
             return Ok(None);
         }
         let staging = match staging {
             Some(staging) => staging,
-            None => self.memory.lease(Kind::Staging, cargo.places.capacity(), counts)?,
+            None => self.memory.lease(Kind::Staging, uploads.capacity(), counts)?,
         };
         staging.set_reusable(false);
-        let lost = || self.driver.lost("its staging memory cannot be mapped");
+        let lost = || self.device.confirm_loss("its staging memory cannot be mapped");
         let _mapped = staging.map().ok_or_else(lost)?;
-        cargo.fill(&staging).map_err(|_| lost())?;
+        uploads.fill(data, &staging).map_err(|_| lost())?;
         driver::unscoped(|| staging.buffer.unmap());
         counts.uploads += 1;
-        counts.bytes_up += cargo.bytes();
+        counts.bytes_up += uploads.bytes();
         Ok(Some(staging))
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::base::trace::{TimedSpan, TimedWork, Timeline};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver, Health, WgpuHandle};
+use crate::exec::gpu::driver::{Calls, GuardedDevice, Health, WgpuHandle};
 
 /// Queries of one set.
 const PER_SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
@@ -42,16 +42,16 @@ pub(crate) enum Mark {
 
 impl Stamps {
     /// `None` if the adapter has no timestamps.
-    pub fn new(driver: &Driver, dispatches: usize) -> Result<Option<Self>, DeviceError> {
-        if !driver.has(wgpu::Features::TIMESTAMP_QUERY) {
+    pub fn new(device: &GuardedDevice, dispatches: usize) -> Result<Option<Self>, DeviceError> {
+        if !device.has(wgpu::Features::TIMESTAMP_QUERY) {
             return Ok(None);
         }
         let dispatches = dispatches as u32;
         let doing = || "making room for timestamps".into();
-        driver.checked(doing, |calls| Ok(Some(Self::create(driver, calls, dispatches))))
+        device.scoped_and_checked(doing, |calls| Ok(Some(Self::create(device, calls, dispatches))))
     }
 
-    fn create(driver: &Driver, calls: &Calls<'_>, dispatches: u32) -> Self {
+    fn create(device: &GuardedDevice, calls: &Calls<'_>, dispatches: u32) -> Self {
         use wgpu::BufferUsages as U;
         let set = |count| {
             calls.create_query_set(&wgpu::QuerySetDescriptor {
@@ -70,15 +70,15 @@ impl Stamps {
                 mapped_at_creation: false,
             })
         };
-        let outside = driver.has(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
+        let outside = device.has(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
         Self {
             copies: outside.then(|| set(MARKS).into()),
             sets,
             dispatches,
             resolved: buffer(U::QUERY_RESOLVE | U::COPY_SRC).into(),
             readback: buffer(U::MAP_READ | U::COPY_DST).into(),
-            period: driver.timestamp_period().into(),
-            health: Arc::clone(&driver.health),
+            period: device.timestamp_period().into(),
+            health: Arc::clone(&device.health),
         }
     }
 

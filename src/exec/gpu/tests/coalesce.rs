@@ -4,33 +4,33 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::exec::gpu::submit::completion::Completion;
+use crate::exec::gpu::submit::submission::Submission;
 
-type Running = Pin<Box<dyn Future<Output = Result<GpuRun, Error>> + Send>>;
+type Running = Pin<Box<dyn Future<Output = Result<GpuRunResults, Error>> + Send>>;
 
-/// A run that was launched on this thread, and polled once; with the result of the poll.
-fn started(gpu: &Gpu, job: GpuJob) -> (Running, Poll<Result<GpuRun, Error>>) {
-    let launched = gpu.launch_here(&job);
+/// A run that was started on this thread, and polled once; with the result of the poll.
+fn started(gpu: &Gpu, inputs: GpuRunInputs) -> (Running, Poll<Result<GpuRunResults, Error>>) {
+    let submitted = gpu.start_here(&inputs);
     let mut run: Running = Box::pin(async move {
-        let run = launched?;
-        run.land(&job.kernels, &job.timeline).await
+        let run = submitted?;
+        run.finish(&inputs.kernels, &inputs.timeline).await
     });
     let poll = || run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let polled = threads::waiting(poll);
     (run, polled)
 }
 
-fn waiting(gpu: &Gpu, job: GpuJob) -> Running {
+fn waiting(gpu: &Gpu, inputs: GpuRunInputs) -> Running {
     let before = gpu.submissions.coalescer.pending();
-    let (run, polled) = started(gpu, job);
+    let (run, polled) = started(gpu, inputs);
     assert!(polled.is_pending());
     assert_eq!(gpu.submissions.coalescer.pending(), before + 1);
     run
 }
 
 /// Ends the state of a busy device.
-fn release(gpu: &Gpu, held: &[Arc<Completion>]) {
-    held.iter().for_each(|completion| completion.abandon());
+fn release(gpu: &Gpu, held: &[Arc<Submission>]) {
+    held.iter().for_each(|submission| submission.abandon());
     gpu.submissions.poller.wake();
 }
 
@@ -48,11 +48,11 @@ fn chain(gpu: &Gpu, len: usize, p: u32) -> Program {
 }
 
 /// One buffer for reading and for writing, which is refused where it is recorded.
-fn bad(gpu: &Gpu) -> GpuJob {
+fn bad(gpu: &Gpu) -> GpuRunInputs {
     let mut plan = Builder::new();
     let x = plan.upload(DType::U32, 100, 0, 4);
     plan.0.downloads.push(x);
-    job(gpu, plan, vec![map(x, x, "x + p", 1, 100)], vec![host(&[0u32; 100])])
+    inputs(gpu, plan, vec![map(x, x, "x + p", 1, 100)], vec![host(&[0u32; 100])])
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_run_that_finds_the_device_idle_is_submitted_at_once_and_alone() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 1000, 5);
     for _ in 0..3 {
-        let (run, polled) = started(&gpu, adder_job(&program, &[1; 1000]));
+        let (run, polled) = started(&gpu, adder_inputs(&program, &[1; 1000]));
         assert_eq!(gpu.submissions.coalescer.pending(), 0);
         let run = match polled {
             Poll::Ready(run) => run.unwrap(),
@@ -93,7 +93,7 @@ async fn runs_of_different_programs_share_a_submission_and_keep_their_results() 
         let held = gpu.submissions.coalescer.hold();
         // Programs come twice, and with others between.
         let order = [0, 1, 2, 3, 4, 2, 0, 1];
-        let start = |at: usize| waiting(&gpu, adder_job(&programs[at], &data(at, round)));
+        let start = |at: usize| waiting(&gpu, adder_inputs(&programs[at], &data(at, round)));
         let runs: Vec<_> = order.into_iter().map(start).collect();
         release(&gpu, &held);
         for (at, run) in order.into_iter().zip(runs) {
@@ -122,7 +122,7 @@ async fn where_one_run_failed_others_that_were_submitted_with_it_know_nothing() 
     for _ in 0..2 {
         let held = gpu.submissions.coalescer.hold();
         let starts = [0, 700, 400, 900, 401, 1000];
-        let runs = starts.map(|start| waiting(&gpu, adder_job(&program, &data(start))));
+        let runs = starts.map(|start| waiting(&gpu, adder_inputs(&program, &data(start))));
         release(&gpu, &held);
         for (start, run) in starts.into_iter().zip(runs) {
             let run = soon(run).await.unwrap();
@@ -139,8 +139,8 @@ async fn no_more_wait_than_go_into_one_submission() {
     let program = adder(&gpu, 100, 1);
     let held = gpu.submissions.coalescer.hold();
     let mut runs: Vec<_> =
-        (0..15).map(|at| waiting(&gpu, adder_job(&program, &[at; 100]))).collect();
-    let (last, polled) = started(&gpu, adder_job(&program, &[15; 100]));
+        (0..15).map(|at| waiting(&gpu, adder_inputs(&program, &[at; 100]))).collect();
+    let (last, polled) = started(&gpu, adder_inputs(&program, &[15; 100]));
     assert_eq!(
         gpu.submissions.coalescer.pending(),
         0,
@@ -162,7 +162,7 @@ async fn what_is_submitted_alone_comes_after_what_waits() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100, 1);
     let held = gpu.submissions.coalescer.hold();
-    let runs = [3, 4].map(|x| waiting(&gpu, adder_job(&program, &[x; 100])));
+    let runs = [3, 4].map(|x| waiting(&gpu, adder_inputs(&program, &[x; 100])));
     let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
     assert_eq!(gpu.submissions.coalescer.pending(), 0);
     for (run, want) in runs.into_iter().zip([4, 5]) {
@@ -178,7 +178,8 @@ async fn a_run_that_is_dropped_while_it_waits_is_left_out() {
     let program = adder(&gpu, 5000, 1);
     let before = gpu.memory.pool.counts().live_bytes;
     let held = gpu.submissions.coalescer.hold();
-    let runs: Vec<_> = (0..5).map(|at| waiting(&gpu, adder_job(&program, &[at; 5000]))).collect();
+    let runs: Vec<_> =
+        (0..5).map(|at| waiting(&gpu, adder_inputs(&program, &[at; 5000]))).collect();
     let of_five = gpu.memory.pool.counts().live_bytes - before;
     let mut runs: Vec<_> = runs.into_iter().map(Some).collect();
     for (left, at) in [(4, 1), (3, 4)] {
@@ -193,11 +194,11 @@ async fn a_run_that_is_dropped_while_it_waits_is_left_out() {
     }
     // All that are left are dropped.
     let held = gpu.submissions.coalescer.hold();
-    drop([0, 1].map(|x| waiting(&gpu, adder_job(&program, &[x; 5000]))));
+    drop([0, 1].map(|x| waiting(&gpu, adder_inputs(&program, &[x; 5000]))));
     assert_eq!(gpu.submissions.coalescer.pending(), 0);
     until(|| gpu.memory.pool.counts().live_bytes == before).await;
     release(&gpu, &held);
-    let run = soon(gpu.run(adder_job(&program, &[1; 5000]))).await.unwrap();
+    let run = soon(gpu.run(adder_inputs(&program, &[1; 5000]))).await.unwrap();
     assert_eq!(run.read::<u32>(0), [2; 5000]);
 }
 
@@ -208,13 +209,13 @@ async fn of_runs_that_are_refused_together_only_the_bad_ones_fail() {
     let before = gpu.memory.pool.counts().live_bytes;
     let held = gpu.submissions.coalescer.hold();
     let jobs = [
-        adder_job(&program, &[1; 100]),
+        adder_inputs(&program, &[1; 100]),
         bad(&gpu),
-        adder_job(&program, &[2; 100]),
+        adder_inputs(&program, &[2; 100]),
         bad(&gpu),
-        adder_job(&program, &[3; 100]),
+        adder_inputs(&program, &[3; 100]),
     ];
-    let runs = jobs.map(|job| waiting(&gpu, job));
+    let runs = jobs.map(|inputs| waiting(&gpu, inputs));
     release(&gpu, &held);
     for (at, run) in runs.into_iter().enumerate() {
         match soon(run).await {
@@ -225,13 +226,13 @@ async fn of_runs_that_are_refused_together_only_the_bad_ones_fail() {
         }
     }
     until(|| gpu.memory.pool.counts().live_bytes == before).await;
-    gpu.driver.check_errors().unwrap();
+    gpu.device.check_uncaptured_errors().unwrap();
 }
 
 /// A run whose device is lost before or after it was submitted with others has no results, or has them right.
 #[tokio::test]
 async fn a_loss_while_runs_wait_or_fly_together_is_an_error_and_never_data() {
-    for stage in ["waiting", "gathered", "released", "landed"] {
+    for stage in ["waiting", "gathered", "released", "finished"] {
         let gpu = gpu_or_return!();
         let program = chain(&gpu, 20_000, 1);
         let held = gpu.submissions.coalescer.hold();
@@ -240,7 +241,7 @@ async fn a_loss_while_runs_wait_or_fly_together_is_an_error_and_never_data() {
         }
         let start = |at: u32| -> Running {
             // A run on a lost device may fail at once.
-            match started(&gpu, adder_job(&program, &[at; 20_000])) {
+            match started(&gpu, adder_inputs(&program, &[at; 20_000])) {
                 (_, Poll::Ready(result)) => Box::pin(std::future::ready(result)),
                 (run, Poll::Pending) => run,
             }
@@ -253,12 +254,12 @@ async fn a_loss_while_runs_wait_or_fly_together_is_an_error_and_never_data() {
         if stage == "released" {
             gpu.destroy();
         }
-        if stage == "landed" {
+        if stage == "finished" {
             let run = soon(runs.remove(0)).await.unwrap();
             gpu.destroy();
             assert_eq!(run.read::<u32>(0), [11; 20_000]);
         }
-        let first = if stage == "landed" { 1 } else { 0 };
+        let first = if stage == "finished" { 1 } else { 0 };
         for (at, run) in (first..).zip(runs) {
             match soon(run).await {
                 Ok(run) => assert_eq!(run.read::<u32>(0), vec![at * 3 + 11; 20_000], "{stage}"),

@@ -38,10 +38,10 @@ impl Drop for Folder {
 /// Compiles, runs and closes; whether the device keeps pipelines at all.
 async fn use_once(gpu: Gpu) -> bool {
     let program = adder(&gpu, 100, 3);
-    let run = gpu.run(adder_job(&program, &[7; 100])).await.unwrap();
+    let run = gpu.run(adder_inputs(&program, &[7; 100])).await.unwrap();
     assert_eq!(run.read::<u32>(0), [10; 100]);
     assert_eq!(program.1.compiled, 1, "whether it was kept or not");
-    gpu.driver.has(wgpu::Features::PIPELINE_CACHE)
+    gpu.device.has(wgpu::Features::PIPELINE_CACHE)
 }
 
 fn set_age(path: &Path, age: Duration) -> SystemTime {

@@ -28,7 +28,7 @@ async fn bad_kernels_are_errors() {
         assert!(doing.contains("map x") && !reason.is_empty(), "{doing}: {reason}");
     }
     assert_eq!(gpu.compile_here(vec![good]).unwrap().hits, 1, "the good one was compiled");
-    assert!(gpu.driver.check_errors().is_ok(), "no error escaped");
+    assert!(gpu.device.check_uncaptured_errors().is_ok(), "no error escaped");
 }
 
 #[tokio::test]
@@ -36,30 +36,30 @@ async fn bad_jobs_are_errors_and_do_no_harm() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100, 1);
     let before = gpu.memory.pool.counts().live_bytes;
-    let short = gpu.run(adder_job(&program, &[1; 99])).await.err().unwrap();
+    let short = gpu.run(adder_inputs(&program, &[1; 99])).await.err().unwrap();
     assert!(short.to_string().contains("the data of an upload has another length"), "{short}");
-    let none = GpuJob { uploads: Vec::new(), ..adder_job(&program, &[1; 100]) };
+    let none = GpuRunInputs { uploads: Vec::new(), ..adder_inputs(&program, &[1; 100]) };
     assert!(gpu.run(none).await.is_err());
 
     let mut twice = Builder::new();
     let x = twice.upload(DType::U32, 100, 0, 4);
-    let both = job(&gpu, twice, vec![map(x, x, "x", 0, 100)], vec![host(&[0u32; 100])]);
+    let both = inputs(&gpu, twice, vec![map(x, x, "x", 0, 100)], vec![host(&[0u32; 100])]);
     let error = soon(gpu.run(both)).await.err().unwrap();
     assert!(error.to_string().contains("map x"), "{error}");
 
     let mut huge = Builder::new();
     huge.slot(gpu.limits().binding_bytes as usize + 4);
-    let error = gpu.run(job(&gpu, huge, Vec::new(), Vec::new())).await.err().unwrap();
+    let error = gpu.run(inputs(&gpu, huge, Vec::new(), Vec::new())).await.err().unwrap();
     assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error}");
 
     until(|| gpu.memory.pool.counts().live_bytes == before).await;
-    let run = gpu.run(adder_job(&program, &[41; 100])).await.unwrap();
+    let run = gpu.run(adder_inputs(&program, &[41; 100])).await.unwrap();
     assert_eq!(run.read::<u32>(0), [42; 100]);
 }
 
 /// A call that wgpu refuses.
 pub(super) fn stray(gpu: &Gpu) {
-    drop(gpu.driver.raw().0.create_buffer(&wgpu::BufferDescriptor {
+    drop(gpu.device.raw().0.create_buffer(&wgpu::BufferDescriptor {
         label: Some("a stray call"),
         size: 4,
         usage: wgpu::BufferUsages::empty(),
@@ -70,21 +70,21 @@ pub(super) fn stray(gpu: &Gpu) {
 #[tokio::test]
 async fn an_earlier_error_is_told_by_the_next_check_and_by_no_scope_that_closes_alone() {
     let gpu = gpu_or_return!();
-    let check = || gpu.driver.check_errors();
+    let check = || gpu.device.check_uncaptured_errors();
     let doing = || "sound calls".to_owned();
     let sound = |_: &Calls<'_>| Ok::<_, DeviceError>(());
     driver::unscoped(|| stray(&gpu));
-    gpu.driver.lasting(doing, sound).unwrap();
+    gpu.device.scoped(doing, sound).unwrap();
     check().unwrap_err();
     check().unwrap();
     driver::unscoped(|| stray(&gpu));
-    gpu.driver.checked(doing, sound).unwrap_err();
+    gpu.device.scoped_and_checked(doing, sound).unwrap_err();
     check().unwrap();
     let bad = |_: &Calls<'_>| {
         stray(&gpu);
         Ok::<_, DeviceError>(())
     };
-    let error = gpu.driver.lasting(doing, bad).unwrap_err();
+    let error = gpu.device.scoped(doing, bad).unwrap_err();
     assert!(error.to_string().contains("sound calls"), "{error}");
     check().unwrap();
 }
@@ -95,7 +95,7 @@ async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
     let panicking = || driver::unscoped(|| panic!("in a call of ours"));
     catch_unwind(AssertUnwindSafe(panicking)).unwrap_err();
     stray(&gpu);
-    gpu.driver.check_errors().unwrap();
+    gpu.device.check_uncaptured_errors().unwrap();
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn if_one_of_many_parts_is_refused_none_is_replaced() {
 async fn results_outlive_the_device() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 10, 1);
-    let run = gpu.run(adder_job(&program, &[1; 10])).await.unwrap();
+    let run = gpu.run(adder_inputs(&program, &[1; 10])).await.unwrap();
     drop((gpu, program));
     assert_eq!(run.read::<u32>(0), [2; 10]);
 }
@@ -162,13 +162,13 @@ fn an_adapter_that_is_not_there_is_an_error() {
 fn devices_and_results_cross_threads() {
     fn check<T: Send + Sync>() {}
     check::<Gpu>();
-    check::<GpuRun>();
+    check::<GpuRunResults>();
     check::<DeviceBuffer>();
     check::<Kernels>();
 }
 
 /// Uploads `a` and `b` in waves of their own: `b + a + 1`, with `brought` as `b`.
-fn sum_in_waves(gpu: &Gpu, brought: HostData) -> GpuJob {
+fn sum_in_waves(gpu: &Gpu, brought: HostData) -> GpuRunInputs {
     let mut plan = Builder::new();
     let [a, b] = [0, 1].map(|input| plan.upload(DType::U32, 100, input, 4));
     let [more, sum] = [0, 1].map(|_| plan.result(DType::U32, 100, 4));
@@ -180,7 +180,7 @@ fn sum_in_waves(gpu: &Gpu, brought: HostData) -> GpuJob {
     add.wgsl.insert_str(0, binding);
     add.buffers.push(Binding { buffer: BufferRef::Value(more), writes: false });
     let first: Vec<u32> = (0..100).collect();
-    job(gpu, plan, vec![map(more, a, "x + 1", 0, 100), add], vec![host(&first), brought])
+    inputs(gpu, plan, vec![map(more, a, "x + 1", 0, 100), add], vec![host(&first), brought])
 }
 
 #[tokio::test]
@@ -210,8 +210,8 @@ impl AsRef<[u8]> for Fatal {
 #[tokio::test]
 async fn a_device_that_is_lost_between_waves_is_an_error() {
     let gpu = gpu_or_return!();
-    let job = sum_in_waves(&gpu, Arc::new(Fatal(gpu.clone(), vec![0; 400])));
-    let error = soon(gpu.run(job)).await.err().unwrap();
+    let inputs = sum_in_waves(&gpu, Arc::new(Fatal(gpu.clone(), vec![0; 400])));
+    let error = soon(gpu.run(inputs)).await.err().unwrap();
     assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
     until(|| gpu.memory.pool.counts().live_bytes == 0).await;
 }

@@ -13,21 +13,21 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 50_000, 1);
     let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
-    let flights: Vec<_> =
-        (0..8).map(|_| tokio::spawn(gpu.run(adder_job(&program, &[1; 50_000])))).collect();
-    gpu.driver.raw().0.destroy();
-    for flight in flights {
+    let runs: Vec<_> =
+        (0..8).map(|_| tokio::spawn(gpu.run(adder_inputs(&program, &[1; 50_000])))).collect();
+    gpu.device.raw().0.destroy();
+    for run in runs {
         // Runs that were submitted before may have finished.
-        if let Err(error) = soon(flight).await.unwrap() {
+        if let Err(error) = soon(run).await.unwrap() {
             assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
         }
     }
     let lost = |error: DeviceError| assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
     for _ in 0..3 {
-        let error = soon(gpu.run(adder_job(&program, &[1; 50_000]))).await.err().unwrap();
+        let error = soon(gpu.run(adder_inputs(&program, &[1; 50_000]))).await.err().unwrap();
         assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
     }
-    assert!(gpu.loss().is_some());
+    assert!(gpu.loss_reason().is_some());
     lost(soon(gpu.read_resident(&resident)).await.err().unwrap());
     lost(gpu.resident(DType::U32, &[0; 400]).err().unwrap());
     lost(gpu.compile_here(vec![map(ValueId(0), ValueId(1), "x ^ p", 0, 1)]).err().unwrap());
@@ -38,26 +38,27 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
 async fn a_loss_at_any_stage_is_an_error_and_never_data() {
     let lost =
         |error: Error| assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
-    for stage in ["opened", "compiled", "encoded", "submitted", "landed"] {
+    for stage in ["opened", "compiled", "encoded", "submitted", "finished"] {
         let gpu = gpu_or_return!();
         if stage == "opened" {
             // Nobody knows yet.
-            gpu.driver.raw().0.destroy();
+            gpu.device.raw().0.destroy();
         }
         let program = adder(&gpu, 70_000, 3);
-        let job = adder_job(&program, &[4; 70_000]);
+        let inputs = adder_inputs(&program, &[4; 70_000]);
         if stage == "compiled" {
             gpu.destroy();
         }
         if stage == "opened" || stage == "compiled" {
-            lost(soon(gpu.run(job)).await.err().unwrap());
+            lost(soon(gpu.run(inputs)).await.err().unwrap());
             continue;
         }
-        let encoded = gpu.encode_here(&job).unwrap();
+        let (encoded, results) = gpu.encode_here(&inputs).unwrap();
         if stage == "encoded" {
             gpu.destroy();
         }
-        let Launched { flight, mut run } = match gpu.enqueue(&job, encoded) {
+        let SubmittedRun { future, results: mut run } = match gpu.submit(&inputs, encoded, results)
+        {
             Ok(submitted) => submitted,
             Err(error) => {
                 lost(error);
@@ -67,7 +68,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
         if stage == "submitted" {
             gpu.destroy();
         }
-        match soon(flight.unwrap().land()).await {
+        match soon(future.unwrap().finish()).await {
             Ok(readback) => run.readback = readback.map(Arc::new),
             Err(error) => {
                 lost(error.into());
@@ -106,7 +107,7 @@ async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error()
 /// Registers `call` for the next poll of the device. The caller holds the returned lease until then.
 fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
     let class = Class { kind: Kind::Readback, size: 256 };
-    let lease = gpu.memory.pool.create(&gpu.driver, class).unwrap();
+    let lease = gpu.memory.pool.create(&gpu.device, class).unwrap();
     lease.set_reusable(false);
     lease.buffer.map_async(wgpu::MapMode::Read, .., move |_| call());
     lease
@@ -119,7 +120,7 @@ fn told_of_next_poll(gpu: &Gpu) -> (Lease, mpsc::Receiver<()>) {
 }
 
 /// Checks that the lost device of `run`, whose results are 70 000 sevens, is polled only when these were read.
-fn polled_once_read(run: GpuRun, told: &mpsc::Receiver<()>) {
+fn polled_once_read(run: GpuRunResults, told: &mpsc::Receiver<()>) {
     assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
     assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
     drop(run);
@@ -129,11 +130,11 @@ fn polled_once_read(run: GpuRun, told: &mpsc::Receiver<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let gpu = gpu_or_return!();
-    let ask = |engine: &Engine| engine.driver.lost("asked").to_string();
+    let ask = |engine: &Engine| engine.device.confirm_loss("asked").to_string();
     let (sender, told) = mpsc::channel();
     let engine = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&engine))));
-    gpu.driver.raw().0.destroy();
+    gpu.device.raw().0.destroy();
     let asking = (0..8).map(|_| {
         let engine = Arc::clone(&gpu.0);
         std::thread::spawn(move || ask(&engine))
@@ -147,11 +148,11 @@ async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
 #[tokio::test]
 async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
     let gpu = gpu_or_return!();
-    let check = |engine: &Engine| engine.driver.check_errors();
+    let check = |engine: &Engine| engine.device.check_uncaptured_errors();
     let engine = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(check(&engine)));
     driver::unscoped(|| stray(&gpu));
-    gpu.driver.raw().0.destroy();
+    gpu.device.raw().0.destroy();
     let (sender, told) = mpsc::channel();
     let engine = Arc::clone(&gpu.0);
     std::thread::spawn(move || sender.send(check(&engine)));
@@ -164,11 +165,11 @@ async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
 async fn results_may_be_read_after_the_device_is_lost() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 70_000, 3);
-    let run = gpu.run(adder_job(&program, &[4; 70_000])).await.unwrap();
+    let run = gpu.run(adder_inputs(&program, &[4; 70_000])).await.unwrap();
     let (_held, told) = told_of_next_poll(&gpu);
     gpu.destroy();
-    gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
-    gpu.driver.lost("asked");
+    gpu.run(adder_inputs(&program, &[4; 70_000])).await.err().unwrap();
+    gpu.device.confirm_loss("asked");
     gpu.submissions.poller.wake();
     polled_once_read(run, &told);
 }
@@ -187,26 +188,26 @@ async fn a_device_is_not_destroyed_while_somebody_submits() {
     let submit = |engine: &Engine| {
         let mut submitted = None;
         let submit = |calls: &Calls<'_>| {
-            submitted = Some(calls.submit(calls.encoder().finish()).map(drop));
+            submitted = Some(calls.submit(calls.commands(|_| {})).map(drop));
             Ok::<_, DeviceError>(())
         };
-        let _lost = engine.driver.lasting(|| "submitting nothing".into(), submit);
+        let _lost = engine.device.scoped(|| "submitting nothing".into(), submit);
         submitted.unwrap()
     };
     let submitting = std::thread::spawn(move || submit(&engine));
     begun.recv_timeout(Duration::from_secs(20)).expect("wgpu polls for who submits");
     let (lost, destroyed) = (gpu.clone(), Instant::now());
     let destroying = std::thread::spawn(move || lost.destroy());
-    until(|| gpu.driver.health.is_lost()).await;
+    until(|| gpu.device.health.is_lost()).await;
     std::thread::sleep(Duration::from_millis(50));
-    let is_dead_already = gpu.driver.is_dead();
+    let is_dead_already = gpu.device.is_silently_lost();
     // It waits for a second, which may pass here where other tests have the cores.
     let is_early = destroyed.elapsed() < Duration::from_millis(900);
     assert!(!(is_early && is_dead_already), "destroyed while somebody submits");
     end.send(()).unwrap();
     submitting.join().unwrap().unwrap();
     destroying.join().unwrap();
-    assert!(gpu.driver.is_dead());
+    assert!(gpu.device.is_silently_lost());
     let late = submit(&gpu.0);
     assert!(matches!(late, Err(DeviceError::Lost { .. })), "{late:?}");
 }
@@ -215,7 +216,7 @@ async fn a_device_is_not_destroyed_while_somebody_submits() {
 #[tokio::test]
 async fn a_lost_device_calls_back_when_the_results_that_outlive_it_were_read() {
     let gpu = gpu_or_return!();
-    let run = gpu.run(adder_job(&adder(&gpu, 70_000, 3), &[4; 70_000])).await.unwrap();
+    let run = gpu.run(adder_inputs(&adder(&gpu, 70_000, 3), &[4; 70_000])).await.unwrap();
     let (_held, told) = told_of_next_poll(&gpu);
     gpu.destroy();
     drop(gpu);
@@ -226,11 +227,11 @@ async fn a_lost_device_calls_back_when_the_results_that_outlive_it_were_read() {
 #[tokio::test]
 async fn results_may_be_read_after_the_next_user_has_lost_the_device() {
     let choice = AdapterChoice::best(None, true);
-    let opened = Driver::open(&choice, wgpu::Features::empty()).await;
+    let opened = GuardedDevice::open(&choice, wgpu::Features::empty()).await;
     let Some(opened) = found(opened) else { return };
     let user = || Gpu::new(opened.shared_with_another(), None).unwrap();
     let first = user();
-    let run = first.run(adder_job(&adder(&first, 70_000, 3), &[4; 70_000])).await.unwrap();
+    let run = first.run(adder_inputs(&adder(&first, 70_000, 3), &[4; 70_000])).await.unwrap();
     drop(first);
     let next = user();
     let (_held, told) = told_of_next_poll(&next);
@@ -254,13 +255,14 @@ async fn who_is_woken_by_a_loss_may_call_the_poller_at_once() {
     let (sender, told) = mpsc::channel();
     let waker = Waker::from(Arc::new(WakesPoller(Arc::clone(&gpu.0), sender)));
     let _busy = gpu.submissions.coalescer.hold();
-    let job = adder_job(&adder(&gpu, 100, 1), &[1; 100]);
-    let prepared = gpu.encode_here(&job).unwrap();
-    let mut landing = Box::pin(gpu.enqueue(&job, prepared).unwrap().flight.unwrap().land());
-    assert!(landing.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let inputs = adder_inputs(&adder(&gpu, 100, 1), &[1; 100]);
+    let (encoded, results) = gpu.encode_here(&inputs).unwrap();
+    let mut finishing =
+        Box::pin(gpu.submit(&inputs, encoded, results).unwrap().future.unwrap().finish());
+    assert!(finishing.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     assert_eq!(gpu.submissions.coalescer.pending(), 1);
     gpu.destroy();
     told.recv_timeout(Duration::from_secs(20)).expect("the poller's thread went on");
-    let error = soon(landing).await.err().unwrap();
+    let error = soon(finishing).await.err().unwrap();
     assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
 }

@@ -30,9 +30,9 @@ use crate::cost::Backend;
 use crate::error::Error;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::memory::{Class, Kind, Lease};
-use crate::exec::gpu::submit::flight::Launched;
-use crate::exec::gpu::submit::request::Request;
-use crate::exec::gpu::submit::run::Encoded;
+use crate::exec::gpu::submit::buffer_request::BufferRequest;
+use crate::exec::gpu::submit::commands::EncodedRun;
+use crate::exec::gpu::submit::submission_future::SubmittedRun;
 use crate::exec::threads;
 use crate::graph::NodeId;
 use crate::plan::{Home, Plan, Value, ValueId};
@@ -136,8 +136,8 @@ fn host<T: bytemuck::NoUninit>(values: &[T]) -> HostData {
 /// A plan and its kernels.
 type Program = (Arc<Plan>, Arc<Kernels>);
 
-fn job_of((plan, kernels): &Program, uploads: Vec<HostData>) -> GpuJob {
-    GpuJob {
+fn inputs_of((plan, kernels): &Program, uploads: Vec<HostData>) -> GpuRunInputs {
+    GpuRunInputs {
         plan: Arc::clone(plan),
         kernels: Arc::clone(kernels),
         uploads,
@@ -147,8 +147,13 @@ fn job_of((plan, kernels): &Program, uploads: Vec<HostData>) -> GpuJob {
     }
 }
 
-fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostData>) -> GpuJob {
-    job_of(&(Arc::new(plan.0), gpu.compile_here(dispatches).unwrap()), uploads)
+fn inputs(
+    gpu: &Gpu,
+    plan: Builder,
+    dispatches: Vec<Dispatch>,
+    uploads: Vec<HostData>,
+) -> GpuRunInputs {
+    inputs_of(&(Arc::new(plan.0), gpu.compile_here(dispatches).unwrap()), uploads)
 }
 
 /// `x + p` over `len` words.
@@ -158,22 +163,25 @@ fn adder(gpu: &Gpu, len: usize, p: u32) -> Program {
     (Arc::new(plan.0), kernels)
 }
 
-fn adder_job(program: &Program, data: &[u32]) -> GpuJob {
-    job_of(program, vec![host(data)])
+fn adder_inputs(program: &Program, data: &[u32]) -> GpuRunInputs {
+    inputs_of(program, vec![host(data)])
 }
 
 impl Engine {
     /// Submits a run from this thread, which may allocate.
-    fn launch_here(self: &Arc<Self>, job: &GpuJob) -> Result<Launched, Error> {
-        let encoded = self.encode_here(job)?;
-        self.enqueue(job, encoded)
+    fn start_here(self: &Arc<Self>, inputs: &GpuRunInputs) -> Result<SubmittedRun, Error> {
+        let (encoded, results) = self.encode_here(inputs)?;
+        self.submit(inputs, encoded, results)
     }
 
     /// Encodes a run on this thread, which may allocate.
-    fn encode_here(&self, job: &GpuJob) -> Result<Encoded, Error> {
-        let request = Request::new(&self.memory, &self.driver.limits, job)?;
-        let found = request.find(&self.memory);
-        self.driver.call(|| self.encode(job, request.lease(&self.memory, job, found)?))
+    fn encode_here(
+        &self,
+        inputs: &GpuRunInputs,
+    ) -> Result<(Option<EncodedRun>, GpuRunResults), Error> {
+        let request = BufferRequest::new(&self.memory, &self.device.limits, inputs)?;
+        let idle = request.lease_idle(&self.memory);
+        self.device.guarded(|| self.encode(inputs, request.lease(&self.memory, inputs, idle)?))
     }
 }
 

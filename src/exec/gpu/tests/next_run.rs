@@ -1,7 +1,7 @@
 //! Runs whose commands were recorded before they came.
 
 use super::*;
-use crate::exec::gpu::submit::readback::GpuRun;
+use crate::exec::gpu::submit::run_results::GpuRunResults;
 
 /// A program that reads a resident and keeps its result.
 struct OnResident(Program);
@@ -18,9 +18,9 @@ impl OnResident {
         Self((Arc::new(plan.0), gpu.compile_here(dispatches).unwrap()))
     }
 
-    async fn run(&self, gpu: &Gpu, input: &Arc<DeviceBuffer>) -> GpuRun {
+    async fn run(&self, gpu: &Gpu, input: &Arc<DeviceBuffer>) -> GpuRunResults {
         let residents = vec![Arc::clone(input)];
-        soon(gpu.run(GpuJob { residents, ..job_of(&self.0, Vec::new()) })).await.unwrap()
+        soon(gpu.run(GpuRunInputs { residents, ..inputs_of(&self.0, Vec::new()) })).await.unwrap()
     }
 
     fn recorded_and_wasted(&self) -> (bool, u32) {
@@ -82,7 +82,7 @@ async fn runs_that_move_data_are_recorded_before_they_come() {
     let program = adder(&gpu, 333, 5);
     for round in 0..6 {
         let data: Vec<u32> = (0..333).map(|i| i * (round + 1)).collect();
-        let run = soon(gpu.run(adder_job(&program, &data))).await.unwrap();
+        let run = soon(gpu.run(adder_inputs(&program, &data))).await.unwrap();
         assert_eq!(run.read::<u32>(0), data.iter().map(|x| x + 5).collect::<Vec<_>>());
         assert_eq!(program.1.next_run.recorded_and_wasted(), (round >= 2, 0), "round {round}");
     }

@@ -12,13 +12,13 @@ async fn one_upload_one_submit_one_download() {
     let gpu = gpu_or_return!();
     let data: Vec<u32> = (0..1001).map(|i| i * 7919).collect();
     let program = adder(&gpu, data.len(), 5);
-    let run = gpu.run(adder_job(&program, &data)).await.unwrap();
+    let run = gpu.run(adder_inputs(&program, &data)).await.unwrap();
     assert_eq!(run.read::<u32>(0), data.iter().map(|x| x + 5).collect::<Vec<_>>());
     let counts = run.counts;
     assert_eq!((counts.uploads, counts.submits, counts.downloads, counts.dispatches), (1, 1, 1, 1));
     assert_eq!((counts.bytes_up, counts.bytes_down), (16 + 4004, 4004), "parameters and data");
     drop(run);
-    let run = gpu.run(adder_job(&program, &data)).await.unwrap();
+    let run = gpu.run(adder_inputs(&program, &data)).await.unwrap();
     assert_eq!(run.counts.bytes_up, 4004, "the parameters are there already");
     assert_eq!((run.counts.pool_misses, run.counts.bind_group_hits), (0, 1));
 }
@@ -36,9 +36,9 @@ async fn dispatches_chain_through_slots_and_share_one_compiled_text() {
     plan.0.downloads = vec![z, y, z];
     let dispatches =
         vec![map(h, x, "x * p", 3, 777), map(y, h, "x + p", 10, 777), map(z, y, "x * p", 2, 777)];
-    let job = job(&gpu, plan, dispatches, vec![host(&data)]);
-    assert_eq!((job.kernels.compiled, job.kernels.hits), (2, 0));
-    let run = gpu.run(job).await.unwrap();
+    let inputs = inputs(&gpu, plan, dispatches, vec![host(&data)]);
+    assert_eq!((inputs.kernels.compiled, inputs.kernels.hits), (2, 0));
+    let run = gpu.run(inputs).await.unwrap();
     let y: Vec<u32> = data.iter().map(|x| x * 3 + 10).collect();
     let z: Vec<u32> = y.iter().map(|y| y * 2).collect();
     assert_eq!((run.read::<u32>(0), run.read::<u32>(1), run.read::<u32>(2)), (z.clone(), y, z));
@@ -83,12 +83,12 @@ async fn runs_go_on_while_a_driver_takes_long() {
     let data: Vec<u32> = (0..100).collect();
     let sum: Vec<u32> = data.iter().map(|x| x + 3).collect();
     for _ in 0..3 {
-        assert_eq!(gpu.run(adder_job(&adder, &data)).await.unwrap().read::<u32>(0), sum);
+        assert_eq!(gpu.run(adder_inputs(&adder, &data)).await.unwrap().read::<u32>(0), sum);
     }
     let resident = gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap();
     let long = long();
     for _ in 0..3 {
-        let run = soon(gpu.run(adder_job(&adder, &data))).await.unwrap();
+        let run = soon(gpu.run(adder_inputs(&adder, &data))).await.unwrap();
         assert_eq!(run.read::<u32>(0), sum);
     }
     assert_eq!(soon(gpu.read_resident(&resident)).await.unwrap().to_vec::<u32>(), data);
@@ -100,7 +100,7 @@ async fn whoever_compiles_knows_whether_memory_must_be_allocated() {
     let gpu = gpu_or_return!();
     let (_, kernels) = adder(&gpu, 100, 1);
     let dispatches = kernels.dispatches.clone();
-    let has_room = |dispatches: &[_]| has_room_for_params(&gpu.driver, &gpu.memory, dispatches);
+    let has_room = |dispatches: &[_]| has_room_for_params(&gpu.device, &gpu.memory, dispatches);
     assert!(gpu.compiler.knows(&dispatches));
     assert!(!has_room(&dispatches), "the kernels have the one block there is");
     drop(kernels);
@@ -120,7 +120,7 @@ async fn truth_values_are_words_on_the_device() {
     let count = plan.result(DType::U32, 517, 4);
     plan.0.downloads.push(count);
     let dispatches = vec![map(y, x, "1u - x", 0, 517), map(count, x, "x * p", 9, 517)];
-    let run = gpu.run(job(&gpu, plan, dispatches, vec![host(&data)])).await.unwrap();
+    let run = gpu.run(inputs(&gpu, plan, dispatches, vec![host(&data)])).await.unwrap();
     assert_eq!(run.read::<bool>(0), data.iter().map(|x| !x).collect::<Vec<_>>());
     assert_eq!(run.read::<u32>(1), data.iter().map(|&x| u32::from(x) * 9).collect::<Vec<_>>());
 }
@@ -135,7 +135,7 @@ async fn halves_are_words_where_kernels_cannot_hold_them() {
     let (mut plan, x, y) = Builder::of_one(DType::F16, 333, 4);
     plan.0.downloads.push(x);
     let double = map(y, x, "bitcast<u32>(bitcast<f32>(x) * 2.0)", 0, 333);
-    let run = gpu.run(job(&gpu, plan, vec![double], vec![host(&data)])).await.unwrap();
+    let run = gpu.run(inputs(&gpu, plan, vec![double], vec![host(&data)])).await.unwrap();
     let want: Vec<_> = data.iter().map(|x| f16::from_f32(x.to_f32() * 2.0)).collect();
     assert_eq!(run.read::<f16>(0), want);
     assert_eq!(run.read::<f16>(1), data);
@@ -151,7 +151,7 @@ async fn an_odd_number_of_halves_is_padded() {
     let (mut plan, x, y) = Builder::of_one(DType::F16, 7, 2);
     plan.0.downloads.push(x);
     let copy = map(y, x, "x", 0, 4);
-    let run = gpu.run(job(&gpu, plan, vec![copy], vec![host(&data)])).await.unwrap();
+    let run = gpu.run(inputs(&gpu, plan, vec![copy], vec![host(&data)])).await.unwrap();
     assert_eq!((run.read::<f16>(0), run.read::<f16>(1)), (data.clone(), data));
 }
 
@@ -161,7 +161,7 @@ async fn nothing_to_do_is_not_submitted_and_empty_values_read_as_such() {
     let mut plan = Builder::new();
     let x = plan.upload(DType::F32, 0, 0, 4);
     plan.0.downloads.push(x);
-    let run = gpu.run(job(&gpu, plan, Vec::new(), vec![host::<f32>(&[])])).await.unwrap();
+    let run = gpu.run(inputs(&gpu, plan, Vec::new(), vec![host::<f32>(&[])])).await.unwrap();
     assert_eq!(run.read::<f32>(0), [0.0f32; 0]);
     assert_eq!((run.counts.uploads, run.counts.submits, run.counts.downloads), (0, 0, 0));
 
@@ -172,7 +172,8 @@ async fn nothing_to_do_is_not_submitted_and_empty_values_read_as_such() {
     let echo = plan.value(DType::U32, 3, Home::Upload { input: 0, slot: None });
     plan.0.downloads = vec![none, y, none, echo];
     let copy = map(y, x, "x", 0, 3);
-    let run = gpu.run(job(&gpu, plan, vec![copy], vec![host(&[1, 2, 3]), host::<u32>(&[])])).await;
+    let run =
+        gpu.run(inputs(&gpu, plan, vec![copy], vec![host(&[1, 2, 3]), host::<u32>(&[])])).await;
     let run = run.unwrap();
     let read: Vec<_> = (0..run.len()).map(|index| run.read::<u32>(index)).collect();
     assert_eq!(read, [vec![], vec![1, 2, 3], vec![], vec![1, 2, 3]]);
@@ -189,7 +190,7 @@ async fn large_values_are_copied_in_parts() {
     let x = plan.upload(DType::U32, len, 0, 4);
     plan.0.downloads = vec![flag, x];
     let uploads = vec![host(&data), host(&flags)];
-    let run = gpu.run(job(&gpu, plan, Vec::new(), uploads)).await.unwrap();
+    let run = gpu.run(inputs(&gpu, plan, Vec::new(), uploads)).await.unwrap();
     assert!(run.read::<bool>(0) == flags && run.read::<u32>(1) == data);
 }
 
@@ -213,10 +214,11 @@ async fn large_uploads_and_those_of_first_runs_are_packed_off_the_awaiting_threa
         let x = plan.upload(DType::U32, len, 0, 4);
         plan.0.downloads.push(x);
         plan.0.bytes_up = len as u64 * 4;
-        let program = job(&gpu, plan, Vec::new(), Vec::new());
+        let program = inputs(&gpu, plan, Vec::new(), Vec::new());
         for round in 0..2 {
             let uploads = vec![Arc::clone(&data) as HostData];
-            let run = soon(here(gpu.run(GpuJob { uploads, ..program.clone() }))).await.unwrap();
+            let run =
+                soon(here(gpu.run(GpuRunInputs { uploads, ..program.clone() }))).await.unwrap();
             assert!(run.read::<u32>(0) == vec![0x0707_0707; len]);
             let readers = std::mem::take(&mut *data.1.lock());
             // The first run allocates.
@@ -233,7 +235,7 @@ async fn buffers_are_used_again() {
     let program = adder(&gpu, 5000, 1);
     let mut misses = Vec::new();
     for round in 0..50u32 {
-        let run = gpu.run(adder_job(&program, &[round; 5000])).await.unwrap();
+        let run = gpu.run(adder_inputs(&program, &[round; 5000])).await.unwrap();
         assert_eq!(run.read::<u32>(0), [round + 1; 5000]);
         misses.push(run.counts.pool_misses);
     }
@@ -251,7 +253,7 @@ async fn many_runs_at_once() {
         tasks.spawn(async move {
             for round in 0..20 {
                 let data: Vec<u32> = (0..3000).map(|i| i * task + round).collect();
-                let run = gpu.run(adder_job(&program, &data)).await.unwrap();
+                let run = gpu.run(adder_inputs(&program, &data)).await.unwrap();
                 let want: Vec<u32> = data.iter().map(|x| x + 7).collect();
                 assert_eq!(run.read::<u32>(0), want, "task {task} round {round}");
             }
@@ -266,13 +268,13 @@ async fn many_runs_at_once() {
 async fn a_dropped_future_returns_its_buffers() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100_000, 1);
-    // From here on, runs are launched in the first poll.
+    // From here on, runs are started in the first poll.
     for _ in 0..2 {
-        gpu.run(adder_job(&program, &[1; 100_000])).await.unwrap();
+        gpu.run(adder_inputs(&program, &[1; 100_000])).await.unwrap();
     }
     let before = gpu.memory.pool.counts().live_bytes;
     for round in 0..30u32 {
-        let mut future = Box::pin(gpu.run(adder_job(&program, &[round; 100_000])));
+        let mut future = Box::pin(gpu.run(adder_inputs(&program, &[round; 100_000])));
         // Submits it, and perhaps finishes it.
         if round % 3 != 0 {
             let waker = std::task::Waker::noop();
@@ -282,7 +284,7 @@ async fn a_dropped_future_returns_its_buffers() {
     }
     // The poller alone sees the abandoned runs out.
     until(|| gpu.memory.pool.counts().live_bytes == before).await;
-    let run = gpu.run(adder_job(&program, &[8; 100_000])).await.unwrap();
+    let run = gpu.run(adder_inputs(&program, &[8; 100_000])).await.unwrap();
     assert_eq!(run.read::<u32>(0), [9; 100_000]);
     assert_eq!(run.counts.pool_misses, 0);
 }
@@ -295,10 +297,10 @@ async fn a_program_that_uploads_only_its_parameters_needs_no_staging_later() {
     let x = plan.value(DType::U32, 300, Home::Resident(0));
     let y = plan.result(DType::U32, 300, 4);
     plan.0.downloads.push(y);
-    let job = job(&gpu, plan, vec![map(y, x, "x + p", 2, 300)], Vec::new());
-    let job = GpuJob { residents: vec![resident], ..job };
+    let inputs = inputs(&gpu, plan, vec![map(y, x, "x + p", 2, 300)], Vec::new());
+    let inputs = GpuRunInputs { residents: vec![resident], ..inputs };
     for round in 0..3 {
-        let run = soon(gpu.run(job.clone())).await.unwrap();
+        let run = soon(gpu.run(inputs.clone())).await.unwrap();
         assert_eq!(run.read::<u32>(0), [7; 300]);
         let GpuCounts { uploads, pool_hits, pool_misses, .. } = run.counts;
         let brings_params = u32::from(round == 0);
@@ -316,7 +318,7 @@ async fn kept_values_are_bound_by_later_runs_and_read() {
     let x = plan.upload(DType::U32, 999, 0, 4);
     let y = plan.value(DType::U32, 999, Home::Kept(0));
     plan.0.keeps.push(y);
-    let first = job(&gpu, plan, vec![map(y, x, "x * p", 4, 999)], vec![host(&data)]);
+    let first = inputs(&gpu, plan, vec![map(y, x, "x * p", 4, 999)], vec![host(&data)]);
     let run = soon(gpu.run(first)).await.unwrap();
     assert_eq!((run.counts.submits, run.counts.downloads, run.len()), (1, 0, 0));
     let kept = Arc::clone(&run.kept[0]);
@@ -326,7 +328,7 @@ async fn kept_values_are_bound_by_later_runs_and_read() {
     let x = plan.value(DType::U32, 999, Home::Resident(0));
     let y = plan.result(DType::U32, 999, 4);
     plan.0.downloads = vec![y, x];
-    let mut second = job(&gpu, plan, vec![map(y, x, "x + p", 1, 999)], Vec::new());
+    let mut second = inputs(&gpu, plan, vec![map(y, x, "x + p", 1, 999)], Vec::new());
     second.residents.push(Arc::clone(&kept));
     let run = gpu.run(second).await.unwrap();
     let times_4: Vec<u32> = data.iter().map(|x| x * 4).collect();

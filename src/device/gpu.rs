@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::Device;
 use super::parts::device_gpu::DeviceGpu;
-use super::parts::recovery::DeviceLoss;
+use super::parts::loss::DeviceLoss;
 use crate::error::{DeviceError, Error, Result};
 use crate::exec::gpu::Gpu;
 
-/// Losses of the GPU.
+/// The GPU and its losses.
 impl Device {
     /// The GPU, as long as there is one to use.
     pub(crate) fn opened(&self) -> Option<Gpu> {
@@ -46,9 +46,9 @@ impl Device {
 
     /// Reports `error` to the listeners if it is a loss, and returns it. Transfers of residents call it: some are not
     /// repeated, and so never reach [`recover`](Self::recover).
-    pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
+    pub(super) fn report_if_lost(&self, error: DeviceError) -> DeviceError {
         if let (Some(gpu), DeviceError::Lost { .. }) = (self.device_gpu(), &error) {
-            gpu.report();
+            gpu.report_loss();
         }
         error
     }

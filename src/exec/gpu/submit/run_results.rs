@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::job::HostData;
+use super::run_inputs::HostData;
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
@@ -13,8 +13,9 @@ use crate::exec::memory::{self, LARGE_RESULT, PART};
 use crate::exec::threads::{for_each, off_thread};
 use crate::exec::{FailedElement, HostBuffer};
 
-/// A finished run.
-pub(crate) struct GpuRun {
+/// The results of a run. Those in the readback come with its end.
+pub(crate) struct GpuRunResults {
+    /// `None` before the end of the run, or if nothing comes back.
     pub(crate) readback: Option<Arc<Readback>>,
     pub(crate) outputs: Vec<RunOutput>,
     /// The bytes of the readback buffer that tell failures.
@@ -44,7 +45,7 @@ pub(crate) enum OutputSource {
     Host(HostData),
 }
 
-impl GpuRun {
+impl GpuRunResults {
     /// The number of downloaded values.
     pub fn len(&self) -> usize {
         self.outputs.len()

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use super::completion::MappedAfter;
-use super::job::GpuJob;
-use super::readback::{GpuRun, OutputSource, RunOutput};
-use super::record::RunBuffers;
-use super::stage::{self, Load};
+use super::commands::RunBuffers;
+use super::run_inputs::GpuRunInputs;
+use super::run_results::{GpuRunResults, OutputSource, RunOutput};
+use super::stage::{StagedUploads, UploadPart};
+use super::submission::MappedAfter;
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
 use crate::exec::gpu::counts::GpuCounts;
@@ -20,7 +20,7 @@ use crate::exec::gpu::memory::{
 use crate::plan::Home;
 
 /// The classes of the buffers of one run.
-pub(crate) struct Request {
+pub(crate) struct BufferRequest {
     /// The slots, then the buffer of failures.
     slots: Vec<Class>,
     has_failures: bool,
@@ -33,34 +33,41 @@ pub(crate) struct Request {
     output_bytes: u64,
 }
 
-/// The buffers of one run, and the run without its results.
-pub(crate) struct Leased {
+/// The buffers of one run, and its results as far as they are known before it.
+pub(crate) struct LeasedRun {
     pub buffers: RunBuffers,
     pub mapped_after: MappedAfter,
-    pub run: GpuRun,
+    pub results: GpuRunResults,
 }
 
-impl Request {
+impl BufferRequest {
     /// # Errors
     /// If a buffer would be larger than the device allows, or data that is downloaded as it was uploaded is missing.
-    pub fn new(memory: &DeviceMemory, limits: &Limits, job: &GpuJob) -> Result<Self, Error> {
-        let plan = &job.plan;
+    pub fn new(
+        memory: &DeviceMemory,
+        limits: &Limits,
+        inputs: &GpuRunInputs,
+    ) -> Result<Self, Error> {
+        let plan = &inputs.plan;
         let failures = 4 * plan.sites.len() as u64;
         let sizes = plan.slots.iter().copied().chain((failures > 0).then_some(failures));
         let slots =
             sizes.map(|bytes| memory.class(Kind::Storage, bytes)).collect::<Result<_, _>>()?;
         let kept = plan.keeps.iter().map(|id| {
-            let value = job.value(id.index())?;
-            memory.class_of(value.dtype, value.shape.elements())
+            let value = inputs.value(id.index())?;
+            memory.value_class(value.dtype, value.shape.elements())
         });
         let kept = kept.collect::<Result<_, DeviceError>>()?;
-        let capacity =
-            if job.is_in_waves() { 0 } else { stage::capacity(job, Load::Whole, limits) };
+        let capacity = if inputs.is_in_waves() {
+            0
+        } else {
+            StagedUploads::of(inputs, UploadPart::Whole, limits).0.capacity()
+        };
         let class = |kind, bytes| match bytes {
             0 => Ok(None),
             bytes => memory.class(kind, bytes).map(Some),
         };
-        let (outputs, output_bytes) = outputs(job, limits)?;
+        let (outputs, output_bytes) = outputs(inputs, limits)?;
         let bytes_down = output_bytes + failures;
         Ok(Self {
             slots,
@@ -79,27 +86,27 @@ impl Request {
         slots.chain(self.staging).chain(self.readback.map(|(class, _)| class))
     }
 
-    /// The buffers that lie idle, each in the place of its class.
-    pub fn find(&self, memory: &DeviceMemory) -> IdleLeases {
+    /// Leases the buffers that lie idle, each in the place of its class.
+    pub fn lease_idle(&self, memory: &DeviceMemory) -> IdleLeases {
         memory.pool.reuse(self.classes())
     }
 
-    /// The buffers of the run: those that were `found`, and new ones.
+    /// The buffers of the run: the `idle` ones, and new ones.
     pub fn lease(
         self,
         memory: &DeviceMemory,
-        job: &GpuJob,
-        found: IdleLeases,
-    ) -> Result<Leased, DeviceError> {
+        inputs: &GpuRunInputs,
+        idle: IdleLeases,
+    ) -> Result<LeasedRun, DeviceError> {
         let mut counts = GpuCounts::default();
-        let mut found = found.into_iter();
-        let mut lease = |class| memory.found_or_new(found.next().flatten(), class, &mut counts);
+        let mut idle = idle.into_iter();
+        let mut lease = |class| memory.found_or_new(idle.next().flatten(), class, &mut counts);
         let mut slots: Vec<Lease> =
             self.slots.iter().map(|&class| lease(class)).collect::<Result<_, _>>()?;
         let failures = if self.has_failures { slots.pop() } else { None };
         let mut kept = Vec::with_capacity(self.kept.len());
-        for (&class, id) in self.kept.iter().zip(&job.plan.keeps) {
-            let value = job.value(id.index())?;
+        for (&class, id) in self.kept.iter().zip(&inputs.plan.keeps) {
+            let value = inputs.value(id.index())?;
             let (dtype, elements) = (value.dtype, value.shape.elements());
             kept.push(Arc::new(DeviceBuffer { dtype, elements, lease: lease(class)? }));
         }
@@ -108,30 +115,30 @@ impl Request {
             Some((class, bytes)) => Some((lease(class)?, bytes)),
             None => None,
         };
-        let (residents, outputs) = (job.residents.clone(), self.outputs);
+        let (residents, outputs) = (inputs.residents.clone(), self.outputs);
         let start = self.output_bytes as usize;
-        let run = GpuRun {
+        let results = GpuRunResults {
             readback: None,
             outputs,
-            failures: start..start + 4 * job.plan.sites.len(),
+            failures: start..start + 4 * inputs.plan.sites.len(),
             failed: None,
             kept: kept.clone(),
             counts,
         };
         let buffers = RunBuffers { slots, failures, kept, residents };
-        Ok(Leased { buffers, mapped_after: MappedAfter { staging, readback }, run })
+        Ok(LeasedRun { buffers, mapped_after: MappedAfter { staging, readback }, results })
     }
 }
 
 /// The outputs, one after the other in the readback, or on the host; and the bytes of those in the readback.
-fn outputs(job: &GpuJob, limits: &Limits) -> Result<(Vec<RunOutput>, u64), Error> {
-    let mut outputs = Vec::with_capacity(job.plan.downloads.len());
+fn outputs(inputs: &GpuRunInputs, limits: &Limits) -> Result<(Vec<RunOutput>, u64), Error> {
+    let mut outputs = Vec::with_capacity(inputs.plan.downloads.len());
     let mut bytes = 0;
-    for id in &job.plan.downloads {
-        let value = job.value(id.index())?;
+    for id in &inputs.plan.downloads {
+        let value = inputs.value(id.index())?;
         let (storage, elements) = (DeviceFormat::of(value.dtype, limits), value.shape.elements());
         let source = if let Home::Upload { input, slot: None } = value.home {
-            OutputSource::Host(Arc::clone(job.host_data(value, input)?))
+            OutputSource::Host(Arc::clone(inputs.host_data(value, input)?))
         } else {
             let start = bytes;
             bytes += storage.bytes(elements);

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use futures_timer::Delay;
 
-use super::completion::{Completion, CompletionResult};
-use super::engine::{Engine, Submitted};
+use super::engine::{Engine, SubmissionTicket};
 use super::poll::{Spin, SpinResult};
-use super::readback::GpuRun;
+use super::run_results::GpuRunResults;
+use super::submission::{Submission, SubmissionResult};
 use crate::base::clock::Stopwatch;
 use crate::error::DeviceError;
 use crate::exec::gpu::memory::Readback;
@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_millis(4);
 /// when it has finished.
 pub(crate) struct SubmissionFuture {
     engine: Arc<Engine>,
-    submitted: Submitted,
+    ticket: SubmissionTicket,
     /// The right to poll the device, while this future polls it itself.
     spin: Option<Spin>,
     /// The number of late errors when it was submitted.
@@ -39,19 +39,19 @@ pub(crate) struct SubmissionFuture {
 }
 
 /// A run that was submitted.
-pub(crate) struct Launched {
+pub(crate) struct SubmittedRun {
     /// `None` if there was nothing to do.
-    pub flight: Option<SubmissionFuture>,
-    /// The run without its results.
-    pub run: GpuRun,
+    pub future: Option<SubmissionFuture>,
+    /// Its results as far as they are known before its end.
+    pub results: GpuRunResults,
 }
 
 impl SubmissionFuture {
-    pub fn new(engine: &Arc<Engine>, submitted: Submitted) -> Self {
+    pub fn new(engine: &Arc<Engine>, ticket: SubmissionTicket) -> Self {
         Self {
             engine: Arc::clone(engine),
-            late_errors: engine.driver.health.late_errors(),
-            submitted,
+            late_errors: engine.device.health.late_errors(),
+            ticket,
             spin: None,
             expected: Duration::ZERO,
             since_submission: Stopwatch::started(),
@@ -59,27 +59,27 @@ impl SubmissionFuture {
         }
     }
 
-    pub fn completion(&self) -> Arc<Completion> {
-        Arc::clone(&self.submitted.completion)
+    pub fn submission(&self) -> Arc<Submission> {
+        Arc::clone(&self.ticket.submission)
     }
 
     /// Leaves the waiting to the future of a later submission.
     pub fn leave_to_next(mut self) {
-        self.submitted.is_left_to_future = false;
+        self.ticket.is_left_to_future = false;
     }
 
-    pub fn expect(&mut self, time: Duration) {
+    pub fn set_expected_time(&mut self, time: Duration) {
         self.expected = time;
     }
 
     /// Polls the device for a while, if this future may.
-    fn spin(&mut self, context: &mut Context<'_>) -> Option<CompletionResult> {
-        let Submitted { completion, receiver, .. } = &mut self.submitted;
+    fn spin(&mut self, context: &mut Context<'_>) -> Option<SubmissionResult> {
+        let SubmissionTicket { submission, receiver, .. } = &mut self.ticket;
         let spin = match self.spin.take() {
             Some(spin) => spin,
-            None => self.engine.submissions.poller.begin_spin(completion)?,
+            None => self.engine.submissions.poller.begin_spin(submission)?,
         };
-        match spin.poll(completion, receiver) {
+        match spin.poll(submission, receiver) {
             SpinResult::Completed(result) => return Some(result),
             SpinResult::Again => {
                 self.spin = Some(spin);
@@ -101,34 +101,34 @@ impl SubmissionFuture {
 
     /// Leaves the submission to the poller; false if that was done before.
     fn leave_to_poller(&mut self) -> bool {
-        let is_left = std::mem::take(&mut self.submitted.is_left_to_future);
+        let is_left = std::mem::take(&mut self.ticket.is_left_to_future);
         if is_left {
-            self.engine.submissions.poller.watch([self.completion()]);
+            self.engine.submissions.poller.watch([self.submission()]);
         }
         is_left
     }
 
     /// Waits for the end, and returns the results.
-    pub async fn land(mut self) -> Result<Option<Readback>, DeviceError> {
+    pub async fn finish(mut self) -> Result<Option<Readback>, DeviceError> {
         let result = (&mut self).await;
-        let driver = &self.engine.driver;
+        let device = &self.engine.device;
         let doing = || "running a batch".into();
-        driver.check_late_errors(self.late_errors, doing).inspect_err(|_| {
+        device.check_late_errors(self.late_errors, doing).inspect_err(|_| {
             self.engine.memory.free_idle();
         })?;
         match result {
             // Work that a lost device never did counts as finished too, and the contents of its memory are no results.
-            CompletionResult::Done(Some(readback)) if !driver.health.is_lost() => {
+            SubmissionResult::Done(Some(readback)) if !device.health.is_lost() => {
                 Ok(Some(readback))
             }
-            CompletionResult::Done(_) => driver.check_errors().map(|()| None),
+            SubmissionResult::Done(_) => device.check_uncaptured_errors().map(|()| None),
             // To learn the reason, the device is polled, which frees all its memory.
-            CompletionResult::Unmapped => {
+            SubmissionResult::Unmapped => {
                 const WHY: &str = "its results cannot be mapped";
-                let driver = Arc::clone(driver);
-                Err(off_thread(move || driver.lost(WHY)).await)
+                let device = Arc::clone(device);
+                Err(off_thread(move || device.confirm_loss(WHY)).await)
             }
-            CompletionResult::Refused(error) => {
+            SubmissionResult::NotSubmitted(error) => {
                 self.engine.memory.groups.clear();
                 Err(error)
             }
@@ -137,37 +137,37 @@ impl SubmissionFuture {
 }
 
 impl Future for SubmissionFuture {
-    type Output = CompletionResult;
+    type Output = SubmissionResult;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let flight = &mut *self;
-        let is_short = flight.submitted.is_left_to_future && flight.expected < LONG;
-        if is_short || flight.spin.is_some() || flight.is_soon(context) {
-            if let Some(result) = flight.spin(context) {
-                flight.submitted.is_left_to_future = false;
+        let this = &mut *self;
+        let is_short = this.ticket.is_left_to_future && this.expected < LONG;
+        if is_short || this.spin.is_some() || this.is_soon(context) {
+            if let Some(result) = this.spin(context) {
+                this.ticket.is_left_to_future = false;
                 return Poll::Ready(result);
             }
-            if flight.spin.is_some() {
+            if this.spin.is_some() {
                 return Poll::Pending;
             }
         }
-        let result = Pin::new(&mut flight.submitted.receiver).poll(context);
-        if flight.leave_to_poller() && result.is_pending() {
-            let left = flight.expected.saturating_sub(flight.since_submission.total());
-            flight.soon = flight.engine.submissions.poller.wait_before(left);
-            if flight.is_soon(context) {
-                let completion = flight.completion();
-                flight.spin = flight.engine.submissions.poller.begin_spin(&completion);
+        let result = Pin::new(&mut this.ticket.receiver).poll(context);
+        if this.leave_to_poller() && result.is_pending() {
+            let left = this.expected.saturating_sub(this.since_submission.total());
+            this.soon = this.engine.submissions.poller.wait_before(left);
+            if this.is_soon(context) {
+                let submission = this.submission();
+                this.spin = this.engine.submissions.poller.begin_spin(&submission);
                 context.waker().wake_by_ref();
             }
         }
-        result.map(|result| result.unwrap_or(CompletionResult::Unmapped))
+        result.map(|result| result.unwrap_or(SubmissionResult::Unmapped))
     }
 }
 
 impl Drop for SubmissionFuture {
     fn drop(&mut self) {
         self.leave_to_poller();
-        self.engine.submissions.coalescer.forget(&self.submitted.completion);
+        self.engine.submissions.coalescer.forget(&self.ticket.submission);
     }
 }

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::completion::MappedAfter;
-use super::job::GpuJob;
+use super::run_inputs::GpuRunInputs;
 use super::stamps::{Mark, Stamps};
+use super::submission::MappedAfter;
 use crate::error::DeviceError;
 use crate::exec::gpu::compile::{Kernels, Pipeline};
-use crate::exec::gpu::driver::Calls;
+use crate::exec::gpu::driver::{Calls, WgpuHandle};
 use crate::exec::gpu::memory::{Block, BufferCopy, CommandList, DeviceBuffer, Lease};
 use crate::plan::Home;
 
@@ -40,9 +40,9 @@ impl RunBuffers {
         lease.map(|lease| &**lease).ok_or_else(|| DeviceError::broken("a slot is missing"))
     }
 
-    /// The buffer of a value of `job`.
-    pub fn value(&self, job: &GpuJob, index: usize) -> Result<&Block, DeviceError> {
-        let lease = match job.value(index)?.home {
+    /// The buffer of a value of `inputs`.
+    pub fn value(&self, inputs: &GpuRunInputs, index: usize) -> Result<&Block, DeviceError> {
+        let lease = match inputs.value(index)?.home {
             Home::Slot(slot) | Home::Upload { slot: Some(slot), .. } => return self.slot(slot),
             Home::Upload { slot: None, .. } => None,
             Home::Resident(position) => {
@@ -54,34 +54,36 @@ impl RunBuffers {
     }
 }
 
-/// The commands of one run, with the buffers that must exist until it is submitted.
-pub(crate) struct Script {
+/// A run that only has to be submitted, with the buffers that must exist until then.
+pub(crate) struct EncodedRun {
     pub kernels: Arc<Kernels>,
     pub list: Arc<CommandList>,
+    /// The recorded commands of a run that is submitted alone; `None` if it may be recorded with others.
+    pub recorded: Option<WgpuHandle<wgpu::CommandBuffer>>,
     pub buffers: RunBuffers,
     /// The unmapped source of the copies up, and the destination of those down.
     pub mapped_after: MappedAfter,
 }
 
-impl Script {
+impl EncodedRun {
     /// The buffers leased for this run alone.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         self.buffers.leases().chain(self.mapped_after.leases())
     }
 
-    pub fn commands(&self) -> Commands<'_> {
-        Commands { kernels: &self.kernels, list: &self.list }
+    pub fn commands(&self) -> RunCommands<'_> {
+        RunCommands { kernels: &self.kernels, list: &self.list }
     }
 }
 
-/// The commands of one run.
+/// The commands of one run, to be recorded.
 #[derive(Clone, Copy)]
-pub(crate) struct Commands<'a> {
+pub(crate) struct RunCommands<'a> {
     pub kernels: &'a Kernels,
     pub list: &'a CommandList,
 }
 
-impl<'a> Commands<'a> {
+impl<'a> RunCommands<'a> {
     /// Records a part of the run: the copies `up`, then the dispatches of `range` that exist.
     pub fn record_part(
         self,
@@ -89,10 +91,7 @@ impl<'a> Commands<'a> {
         up: &[BufferCopy],
         range: Range<usize>,
     ) {
-        up.iter().for_each(|copy| copy.record(encoder));
-        if range.start == 0 {
-            self.clear_failures(encoder);
-        }
+        self.record_up(encoder, up, range.start == 0);
         let label = Some("onetrip");
         let descriptor = wgpu::ComputePassDescriptor { label, timestamp_writes: None };
         self.dispatch(&mut encoder.begin_compute_pass(&descriptor), range, &mut None);
@@ -102,13 +101,10 @@ impl<'a> Commands<'a> {
         self.list.down.iter().for_each(|copy| copy.record(encoder));
     }
 
-    fn upload(self, encoder: &mut wgpu::CommandEncoder) {
-        self.list.up.iter().for_each(|copy| copy.record(encoder));
-        self.clear_failures(encoder);
-    }
-
-    fn clear_failures(self, encoder: &mut wgpu::CommandEncoder) {
-        if let Some(failures) = &self.list.failures {
+    /// Records the copies `up`; if they `begin` the run, failures of the last one are cleared too.
+    fn record_up(self, encoder: &mut wgpu::CommandEncoder, up: &[BufferCopy], begin: bool) {
+        up.iter().for_each(|copy| copy.record(encoder));
+        if let Some(failures) = self.list.failures.as_ref().filter(|_| begin) {
             encoder.clear_buffer(failures, 0, None);
         }
     }
@@ -138,16 +134,14 @@ impl<'a> Commands<'a> {
 }
 
 /// The commands of a run that is submitted alone: those recorded before it came, or new ones.
-pub(crate) fn take_or_record(calls: &Calls<'_>, script: &Script) -> wgpu::CommandBuffer {
-    let recorded = script.kernels.next_run.take(&script.list);
-    recorded.unwrap_or_else(|| recorded_now(calls, &[script.commands()]))
+pub(crate) fn take_or_record(calls: &Calls<'_>, encoded: &EncodedRun) -> wgpu::CommandBuffer {
+    let recorded = encoded.kernels.next_run.take(&encoded.list);
+    recorded.unwrap_or_else(|| recorded_now(calls, &[encoded.commands()]))
 }
 
 /// As [`record`], in an encoder of their own.
-pub(crate) fn recorded_now(calls: &Calls<'_>, runs: &[Commands<'_>]) -> wgpu::CommandBuffer {
-    let mut encoder = calls.encoder();
-    record(&mut encoder, runs, None);
-    encoder.finish()
+pub(crate) fn recorded_now(calls: &Calls<'_>, runs: &[RunCommands<'_>]) -> wgpu::CommandBuffer {
+    calls.commands(|encoder| record(encoder, runs, None))
 }
 
 /// Records `runs`, none of which may write what another one reads or writes: first all copies up, in the end all
@@ -158,7 +152,7 @@ pub(crate) fn recorded_now(calls: &Calls<'_>, runs: &[Commands<'_>]) -> wgpu::Co
 /// a pass changes the use of a buffer, but a pass changes the uses of all its buffers at its beginning.
 pub(crate) fn record(
     encoder: &mut wgpu::CommandEncoder,
-    runs: &[Commands<'_>],
+    runs: &[RunCommands<'_>],
     stamps: Option<&Stamps>,
 ) {
     let mark = |encoder: &mut _, mark| {
@@ -167,7 +161,7 @@ pub(crate) fn record(
         }
     };
     mark(encoder, Mark::Begin);
-    runs.iter().for_each(|run| run.upload(encoder));
+    runs.iter().for_each(|run| run.record_up(encoder, &run.list.up, true));
     mark(encoder, Mark::Uploaded);
     let levels = runs.iter().map(|run| run.list.groups.len()).max().unwrap_or(0);
     let each = if stamps.is_some() || runs.len() > 1 { 1 } else { levels.max(1) };

@@ -13,9 +13,9 @@ use crate::exec::{Allocator, HostBuffer, memory};
 
 /// Buffers of earlier runs. The pool holds results too, and reuses them once their last other holder is gone.
 #[derive(Debug, Default)]
-pub(crate) struct CpuPool(Mutex<PoolState>);
+pub(crate) struct HostPool(Mutex<PoolState>);
 
-impl CpuPool {
+impl HostPool {
     /// The result of `work` on the locked state; `None` in a forked child where the state is locked, perhaps by a thread
     /// that the child does not have.
     fn locked<R>(&self, work: impl FnOnce(&mut PoolState) -> R) -> Option<R> {
@@ -139,7 +139,7 @@ impl CpuPool {
     }
 }
 
-impl Sweep for CpuPool {
+impl Sweep for HostPool {
     fn sweep(&self) {
         self.free_chosen(|state, freed| {
             let now = state.given;
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn memory_is_filled_again() {
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         let first = pool.filled(&[1.0f32, 2.0, 3.0]).unwrap();
         let address = first.words().as_ptr();
         pool.give(Arc::new(first));
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_buffer_is_used_again_only_when_nobody_holds_it() {
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         let held = Arc::new(HostBuffer::from_slice(&[1u32; 100]));
         pool.give(held.clone());
         assert!(pool.take(100).is_none());
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_buffer_is_handed_over_once_nobody_else_holds_it() {
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         let held = Arc::new(HostBuffer::from_slice(&[1u32; 100]));
         pool.give(held.clone());
         let refused = pool.hand_over(held.clone()).unwrap_err();
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn vectors_of_the_user_s_own_are_stored_in_return_for_memory_that_was_handed_over() {
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         let idle = || pool.counts().idle_bytes;
         let own = |len| Arc::new(HostBuffer::try_from_vec(vec![1u32; len]).unwrap());
         let hand_over = |len| {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_not_used_between_two_sweeps_is_freed() {
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         let buffer = |len| Arc::new(HostBuffer::from_slice(&vec![1u32; len]));
         [100, 10_000, 1_000_000].into_iter().for_each(|len| pool.give(buffer(len)));
         let held = buffer(500);
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_oldest_make_room_for_more_than_the_pool_looks_through() {
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         (0..MOST_BUFFERS + 9)
             .for_each(|at| pool.give(Arc::new(HostBuffer::from_slice(&[at as u32; 2]))));
         assert_eq!(pool.counts().idle_bytes, 8 * MOST_BUFFERS as u64);
@@ -265,7 +265,7 @@ mod tests {
     /// never written by anybody else.
     #[test]
     fn no_memory_has_two_owners() {
-        let pool = CpuPool::default();
+        let pool = HostPool::default();
         let own = |thread: u32| {
             for round in 0..3000 {
                 let tag = round * 8 + thread;

@@ -108,7 +108,7 @@ impl PoolState {
     }
 
     /// Removes the oldest buffer of a class, and frees it if nobody else holds it. Another holder owns it alone from
-    /// here on, and may have it [handed over](CpuPool::hand_over) at once.
+    /// here on, and may have it [handed over](HostPool::hand_over) at once.
     fn remove_oldest(&mut self, class: usize, freed: &mut Freed) {
         let oldest = self.remove(class, 0);
         freed.extend(oldest.filter(|buffer| Arc::strong_count(buffer) == 1));

@@ -1,4 +1,4 @@
-//! The owner of a device and of its queue, with the calls that the runner makes.
+//! A device whose calls are guarded: against the end of the process, against a loss, and against refusals.
 
 use std::ops::Deref;
 #[cfg(test)]
@@ -8,33 +8,33 @@ use std::time::Duration;
 use super::calls::Calls;
 use super::device_cache;
 use super::exit_guard::{self, DriverWork, ExitGuard};
-use super::health::Opened;
+use super::opened_device::OpenedDevice;
 use super::scope::Scope;
 use crate::base::process::caught;
 use crate::error::DeviceError;
 
-/// An opened device and its queue. Dropping it keeps a device of this crate's own for the next user.
-pub(crate) struct Driver {
-    opened: Opened,
+/// An opened device with guarded calls. Dropping it keeps a device of this crate's own for the next user.
+pub(crate) struct GuardedDevice {
+    opened: OpenedDevice,
     /// True if this crate has opened the device, and not its user.
     is_own: bool,
 }
 
-impl Deref for Driver {
-    type Target = Opened;
+impl Deref for GuardedDevice {
+    type Target = OpenedDevice;
 
-    fn deref(&self) -> &Opened {
+    fn deref(&self) -> &OpenedDevice {
         &self.opened
     }
 }
 
-impl Driver {
+impl GuardedDevice {
     /// Prepares the process for calls of drivers. To be called on the thread of the user, which may be the main thread.
     pub fn prepare_process() {
-        ExitGuard::of_process();
+        ExitGuard::with_exit_handlers();
     }
 
-    pub(super) fn new(opened: Opened, is_own: bool) -> Self {
+    pub(super) fn new(opened: OpenedDevice, is_own: bool) -> Self {
         opened.health.watch(&opened.device);
         Self { opened, is_own }
     }
@@ -64,46 +64,49 @@ impl Driver {
         self.opened.queue.get_timestamp_period()
     }
 
-    /// Makes `calls` while the end of the process waits for them.
+    /// Makes `calls` while the end of the process waits for them. A run makes all of its calls inside of one such call.
     ///
     /// # Errors
     /// If the process ends, the device is lost, or an earlier call of this crate was refused.
-    pub fn call<R, E: From<DeviceError>>(
+    pub fn guarded<R, E: From<DeviceError>>(
         &self,
         calls: impl FnOnce() -> Result<R, E>,
     ) -> Result<R, E> {
         let _call = exit_guard::call()?;
-        self.check_errors()?;
+        self.check_uncaptured_errors()?;
         calls()
     }
 
-    /// Makes `calls`, which make objects.
+    /// As [`scoped`](Self::scoped), for calls that make objects: an earlier error fails them too.
     ///
     /// # Errors
     /// If one of them was refused while `doing` something, an earlier one was, or the device is lost.
-    pub fn checked<R, E: From<DeviceError>>(
+    pub fn scoped_and_checked<R, E: From<DeviceError>>(
         &self,
         doing: impl FnOnce() -> String,
         calls: impl FnOnce(&Calls<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let result = self.lasting(doing, calls)?;
-        self.check_errors()?;
+        let result = self.scoped(doing, calls)?;
+        self.check_uncaptured_errors()?;
         Ok(result)
     }
 
-    /// As [`checked`](Self::checked), for calls in which the driver may load more of itself. An earlier error is not
-    /// confused with one of these calls.
-    pub fn work<R, E: From<DeviceError>>(
+    /// As [`scoped`](Self::scoped), for calls in which the driver may load more of itself: the end of the process waits
+    /// for it.
+    pub fn scoped_work<R, E: From<DeviceError>>(
         &self,
         doing: impl FnOnce() -> String,
         calls: impl FnOnce(&Calls<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let _work = exit_guard::work()?;
-        self.lasting(doing, calls)
+        self.scoped(doing, calls)
     }
 
-    /// As [`checked`](Self::checked), for calls that cannot be undone. An earlier error is left to the next check.
-    pub fn lasting<R, E: From<DeviceError>>(
+    /// Makes `calls` in an error scope. An earlier error is left to the next check.
+    ///
+    /// # Errors
+    /// If one of them was refused while `doing` something, or the device is lost.
+    pub fn scoped<R, E: From<DeviceError>>(
         &self,
         doing: impl FnOnce() -> String,
         calls: impl FnOnce(&Calls<'_>) -> Result<R, E>,
@@ -124,7 +127,7 @@ impl Driver {
         commands: wgpu::CommandBuffer,
         follow: impl FnOnce(wgpu::SubmissionIndex),
     ) -> Result<(), DeviceError> {
-        self.lasting(doing, |calls| calls.submit(commands).map(follow))
+        self.scoped(doing, |calls| calls.submit(commands).map(follow))
     }
 
     /// Has `callback` called when everything that was submitted has finished.
@@ -154,16 +157,16 @@ impl Driver {
 
     /// Fails if the device is lost, even if that was not reported yet.
     pub fn check(&self) -> Result<(), DeviceError> {
-        self.call(|| self.probe())
+        self.guarded(|| self.probe())
     }
 
     /// Loses the device, as a driver might.
     pub fn destroy(&self) {
-        self.opened.health.lose_by(|| self.opened.device.destroy());
+        self.opened.destroy();
     }
 }
 
-impl Drop for Driver {
+impl Drop for GuardedDevice {
     fn drop(&mut self) {
         if self.is_own {
             device_cache::keep(self.opened.clone());

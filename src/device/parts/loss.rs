@@ -1,4 +1,4 @@
-//! The reactions to a lost GPU, and the listeners that are told of it.
+//! The loss of a GPU: the reactions that a caller may choose, and the listeners that are told of it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The life of a submission, from the moment at which it waits for the queue until its end, and the buffers that are
-//! mapped then.
+//! The states of a submission, from the moment at which its run waits for the queue until its end, and the buffers that
+//! are mapped then.
 
 use std::sync::Arc;
 
@@ -8,23 +8,24 @@ use tokio::sync::oneshot;
 use crate::base::sync::Mutex;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
-use crate::exec::gpu::driver::{Driver, DriverWork};
+use crate::exec::gpu::driver::{DriverWork, GuardedDevice};
 use crate::exec::gpu::memory::{Lease, Readback};
 
-/// The end of a run.
-pub(crate) enum CompletionResult {
-    /// The run has finished, with its results if it had any.
+/// The end of a submission.
+pub(crate) enum SubmissionResult {
+    /// The device has finished it, with the results if there are any.
     Done(Option<Readback>),
     /// Its results could not be mapped.
     Unmapped,
     /// It was never submitted.
-    Refused(DeviceError),
+    NotSubmitted(DeviceError),
 }
 
-/// A submission, which a callback of wgpu ends, or a thread that has to give up on it.
-pub(crate) struct Completion(Mutex<CompletionState>);
+/// The submission of one run, perhaps together with others: pending, in flight or completed. A callback of wgpu completes
+/// it, or a thread that has to give up on it.
+pub(crate) struct Submission(Mutex<SubmissionState>);
 
-enum CompletionState {
+enum SubmissionState {
     /// It is encoded, and not yet submitted.
     Pending(Waiter),
     /// It is on the queue.
@@ -34,7 +35,7 @@ enum CompletionState {
 }
 
 struct Waiter {
-    sender: oneshot::Sender<CompletionResult>,
+    sender: oneshot::Sender<SubmissionResult>,
     #[expect(dead_code, reason = "held")]
     held: SubmissionPermit,
 }
@@ -49,27 +50,27 @@ pub(crate) struct SubmissionPermit {
     pub work: Option<DriverWork>,
 }
 
-impl Completion {
+impl Submission {
     /// A pending submission. Until it has finished, `held` is held, even if the receiver is dropped.
-    pub fn new(held: SubmissionPermit) -> (Arc<Self>, oneshot::Receiver<CompletionResult>) {
+    pub fn new(held: SubmissionPermit) -> (Arc<Self>, oneshot::Receiver<SubmissionResult>) {
         let (sender, receiver) = oneshot::channel();
-        let pending = CompletionState::Pending(Waiter { sender, held });
+        let pending = SubmissionState::Pending(Waiter { sender, held });
         (Arc::new(Self(Mutex::new(pending))), receiver)
     }
 
     /// Pending → in flight, together with others if it `is_shared`. A submission that was given up stays completed.
     pub fn submitted(&self, index: wgpu::SubmissionIndex, is_shared: bool) {
         let mut state = self.0.lock();
-        *state = match std::mem::replace(&mut *state, CompletionState::Completed { is_shared }) {
-            CompletionState::Pending(waiter) => {
-                CompletionState::InFlight { waiter, index, is_shared }
+        *state = match std::mem::replace(&mut *state, SubmissionState::Completed { is_shared }) {
+            SubmissionState::Pending(waiter) => {
+                SubmissionState::InFlight { waiter, index, is_shared }
             }
             other => other,
         };
     }
 
     /// Pending or in flight → completed: wakes the waiter. If that is gone, the buffers of the result return to the pool.
-    pub fn complete(&self, result: CompletionResult) {
+    pub fn complete(&self, result: SubmissionResult) {
         if let Some(waiter) = self.end() {
             let _ = waiter.sender.send(result);
         }
@@ -84,19 +85,19 @@ impl Completion {
     fn end(&self) -> Option<Waiter> {
         let mut state = self.0.lock();
         let is_shared = state.is_shared();
-        match std::mem::replace(&mut *state, CompletionState::Completed { is_shared }) {
-            CompletionState::Pending(waiter) | CompletionState::InFlight { waiter, .. } => {
+        match std::mem::replace(&mut *state, SubmissionState::Completed { is_shared }) {
+            SubmissionState::Pending(waiter) | SubmissionState::InFlight { waiter, .. } => {
                 Some(waiter)
             }
-            CompletionState::Completed { .. } => None,
+            SubmissionState::Completed { .. } => None,
         }
     }
 
     /// The place in the queue, while it is in flight.
     pub fn index(&self) -> Option<wgpu::SubmissionIndex> {
         match &*self.0.lock() {
-            CompletionState::InFlight { index, .. } => Some(index.clone()),
-            CompletionState::Pending(_) | CompletionState::Completed { .. } => None,
+            SubmissionState::InFlight { index, .. } => Some(index.clone()),
+            SubmissionState::Pending(_) | SubmissionState::Completed { .. } => None,
         }
     }
 
@@ -106,11 +107,11 @@ impl Completion {
     }
 
     pub fn is_completed(&self) -> bool {
-        matches!(*self.0.lock(), CompletionState::Completed { .. })
+        matches!(*self.0.lock(), SubmissionState::Completed { .. })
     }
 }
 
-impl CompletionState {
+impl SubmissionState {
     fn is_shared(&self) -> bool {
         match *self {
             Self::Pending(_) => false,
@@ -133,9 +134,9 @@ impl MappedAfter {
         self.staging.iter().chain(self.readback.as_ref().map(|(readback, _)| readback))
     }
 
-    /// Registers the callbacks that map the buffers and complete `completion`. To be called once the commands that use the
+    /// Registers the callbacks that map the buffers and complete `submission`. To be called once the commands that use the
     /// buffers are submitted.
-    pub fn register(self, driver: &Driver, completion: Arc<Completion>) {
+    pub fn register(self, device: &GuardedDevice, submission: Arc<Submission>) {
         // Before the readback, so that the staging buffer is back when the run completes.
         if let Some(staging) = self.staging {
             let buffer = staging.buffer.clone();
@@ -148,12 +149,12 @@ impl MappedAfter {
             let buffer = lease.buffer.clone();
             buffer.map_async(wgpu::MapMode::Read, ..size, move |mapped| {
                 let readback = mapped.ok().and_then(|()| Readback::open(lease, size));
-                let done = |readback| CompletionResult::Done(Some(readback));
-                completion.complete(readback.map_or(CompletionResult::Unmapped, done));
+                let done = |readback| SubmissionResult::Done(Some(readback));
+                submission.complete(readback.map_or(SubmissionResult::Unmapped, done));
             });
         } else {
-            let complete = move || completion.complete(CompletionResult::Done(None));
-            driver.on_submitted_work_done(complete);
+            let complete = move || submission.complete(SubmissionResult::Done(None));
+            device.on_submitted_work_done(complete);
         }
     }
 }

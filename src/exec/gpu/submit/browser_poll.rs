@@ -7,8 +7,8 @@ use futures_timer::Delay;
 use tokio::sync::oneshot::Receiver;
 
 use super::coalesce::Coalescer;
-use super::completion::{Completion, CompletionResult};
-use crate::exec::gpu::driver::Driver;
+use super::submission::{Submission, SubmissionResult};
+use crate::exec::gpu::driver::GuardedDevice;
 
 /// Polls nothing.
 pub(crate) struct Poller(());
@@ -19,7 +19,7 @@ pub(crate) enum Spin {}
 /// The result of polling with a [`Spin`].
 #[expect(dead_code, reason = "nobody polls")]
 pub(crate) enum SpinResult {
-    Completed(CompletionResult),
+    Completed(SubmissionResult),
     Again,
     Enough,
 }
@@ -27,11 +27,11 @@ pub(crate) enum SpinResult {
 #[expect(clippy::unused_self, reason = "the methods are those of the polling thread")]
 impl Poller {
     #[expect(clippy::unnecessary_wraps, reason = "the signature is that of the polling thread")]
-    pub fn start(_: Arc<Driver>, _: Arc<Coalescer>) -> std::io::Result<Self> {
+    pub fn start(_: Arc<GuardedDevice>, _: Arc<Coalescer>) -> std::io::Result<Self> {
         Ok(Self(()))
     }
 
-    pub fn watch(&self, _: impl IntoIterator<Item = Arc<Completion>>) {}
+    pub fn watch(&self, _: impl IntoIterator<Item = Arc<Submission>>) {}
 
     pub fn wake(&self) {}
 
@@ -41,13 +41,13 @@ impl Poller {
 
     pub fn wake_if_lost(&self) {}
 
-    pub fn begin_spin(&self, _: &Arc<Completion>) -> Option<Spin> {
+    pub fn begin_spin(&self, _: &Arc<Submission>) -> Option<Spin> {
         None
     }
 }
 
 impl Spin {
-    pub fn poll(&self, _: &Arc<Completion>, _: &mut Receiver<CompletionResult>) -> SpinResult {
+    pub fn poll(&self, _: &Arc<Submission>, _: &mut Receiver<SubmissionResult>) -> SpinResult {
         match *self {}
     }
 }

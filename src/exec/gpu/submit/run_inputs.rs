@@ -1,4 +1,4 @@
-//! The description of one run.
+//! The inputs of one run: a plan with its kernels, and data.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::plan::{Plan, Value};
 pub(crate) type HostData = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 #[derive(Clone)]
-pub(crate) struct GpuJob {
+pub(crate) struct GpuRunInputs {
     pub plan: Arc<Plan>,
     /// The kernels of the plan's dispatches, compiled for the same device.
     pub kernels: Arc<Kernels>,
@@ -26,7 +26,7 @@ pub(crate) struct GpuJob {
     pub timeline: Timeline,
 }
 
-impl GpuJob {
+impl GpuRunInputs {
     /// Returns whether the run is submitted in the waves of its plan. A run whose kernels are timed goes in one
     /// submission.
     pub fn is_in_waves(&self) -> bool {
