@@ -18,20 +18,31 @@ libraries_of() {
     libraries=$("$1" --print target-libdir --target "$target" 2>/dev/null) && compgen -G "$libraries/libstd-*.rlib" >/dev/null
 }
 
+# Debian's compiler for WebAssembly is there, and new enough for the crate.
+has_debian() {
+    local least version
+    [[ -x /usr/bin/rustc && -x /usr/bin/cargo && -x /usr/bin/wasm-ld-19 && -d /usr/lib/rustlib/src/rust/library/std ]] || return 1
+    least=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    version=$(/usr/bin/rustc -V | cut -d ' ' -f 2)
+    [[ $(printf '%s\n' "$least" "$version" | sort -V | head -n 1) == "$least" ]]
+}
+
 install_debian() {
     local packages=(rustc-web cargo-web rust-web-src lld-19) as_root=()
-    [[ -x /usr/bin/rustc && -x /usr/bin/cargo && -x /usr/bin/wasm-ld-19 && -d /usr/lib/rustlib/src/rust/library/std ]] && return
+    has_debian && return
     [[ $(id -u) == 0 ]] || as_root=(sudo -n)
-    if ! command -v apt-get >/dev/null || ! "${as_root[@]}" true 2>/dev/null ||
-        ! apt-cache show "${packages[@]}" >/dev/null 2>&1; then
-        echo "No standard library for $target. Install it and run this again:" >&2
-        echo "  rustup  rustup target add $target" >&2
-        echo "  Debian  apt-get install ${packages[*]}" >&2
-        return 1
+    if command -v apt-get >/dev/null && "${as_root[@]}" true 2>/dev/null; then
+        echo "No standard library for $target: installing Debian's compiler for it."
+        # An old list of packages has an old compiler.
+        "${as_root[@]}" apt-get update -qq
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null || true
+        has_debian && return
     fi
-    echo "No standard library for $target: installing Debian's compiler for it."
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+    echo "No standard library for $target. Install it and run this again:" >&2
+    echo "  rustup  rustup target add $target" >&2
+    echo "  Debian  apt-get install ${packages[*]}" >&2
+    return 1
 }
 
 # Debian's compiler comes with the source of the standard library. That is built once for each version of it.
