@@ -6,10 +6,11 @@ mod machine;
 pub(crate) mod math;
 pub(crate) mod pair;
 pub(crate) mod wide;
+mod write;
 
 use smallvec::SmallVec;
 
-pub(super) use self::machine::{Machine, RootPlaces, Span};
+pub(super) use self::machine::{Machine, Span};
 
 use crate::base::dtype::Ty;
 use crate::exec::cpu::operands::BoundInput;

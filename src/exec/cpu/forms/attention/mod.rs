@@ -4,12 +4,12 @@ mod softmax;
 
 use self::softmax::{QUERIES, SoftmaxState};
 use super::epilogue::Epilogue;
-use super::matmul::{
+use super::product::{
     ColumnProduct, Kernel, Matrices, PanelProduct, Panels, ProductOutputs, Rows, rows_of, steps,
 };
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
 use crate::exec::cpu::operands::{for_each, parts};
 use crate::plan::{AttentionForm, Space};
 
@@ -19,7 +19,7 @@ const KEYS: usize = 128;
 const WIDE: usize = 256;
 
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     form: &AttentionForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
@@ -48,7 +48,7 @@ struct QueryBlock<'a> {
 }
 
 impl<'a> AttentionOperands<'a> {
-    fn of(job: &Job<'a>, form: &'a AttentionForm) -> Result<Self, DeviceError> {
+    fn of(job: &StepJob<'a>, form: &'a AttentionForm) -> Result<Self, DeviceError> {
         let &AttentionForm { ref batch, queries, keys, width, out, q, k, v, mask, .. } = form;
         let side = |space, root, size| Matrices::new(job, (space, root), size, batch, false);
         Ok(Self {

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::chain::{Chain, LinkOperand, LinkTable};
 use crate::base::dtype::{DType, Ty};
 use crate::base::shape::View;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
+use crate::exec::cpu::chain::{Chain, LinkOperand, LinkTable};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::Tape;
 use crate::exec::cpu::tape::pair::Link;
@@ -22,7 +22,7 @@ const SHORTEST: usize = 16;
 type FoundLink = (Link, Ref);
 
 /// The chain of operations that follows each sum of `job`; `None` if the epilogue is something else.
-pub(super) fn find(job: &Job<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<Chain> {
+pub(super) fn find(job: &StepJob<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<Chain> {
     let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else { return None };
     let links = links(job, root)?;
     let (mut runs, mut columns) = (OperandTable::default(), OperandTable::default());
@@ -65,7 +65,7 @@ pub(super) fn find(job: &Job<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<C
 }
 
 /// The operations between the sum and `root`, each with its other operand, if there are any.
-fn links(job: &Job<'_>, root: Ref) -> Option<SmallVec<[FoundLink; 4]>> {
+fn links(job: &StepJob<'_>, root: Ref) -> Option<SmallVec<[FoundLink; 4]>> {
     let expr = &job.step.expr;
     let mut follows = vec![false; expr.len()];
     for r in expr.reachable(&[root]) {
@@ -95,7 +95,7 @@ fn links(job: &Job<'_>, root: Ref) -> Option<SmallVec<[FoundLink; 4]>> {
 }
 
 /// The axes of the out space, and those from the first to the last along which an operand of `root` moves.
-fn moving_axes<'a>(job: &Job<'a>, root: Ref) -> Option<(&'a [usize], Range<usize>)> {
+fn moving_axes<'a>(job: &StepJob<'a>, root: Ref) -> Option<(&'a [usize], Range<usize>)> {
     let loads = job.step.expr.loads(&[root]);
     let operands = loads.iter().map(|&at| &job.step.operands[at]);
     let mut space: Option<(&[usize], Range<usize>)> = None;
@@ -156,7 +156,7 @@ impl<'a> OperandTable<'a> {
         if self.roots.is_empty() { usize::MAX } else { self.dims[self.axes.end..].iter().product() }
     }
 
-    fn table(self, job: &Job<'_>) -> Option<LinkTable> {
+    fn table(self, job: &StepJob<'_>) -> Option<LinkTable> {
         if self.roots.is_empty() {
             return None;
         }
@@ -168,7 +168,10 @@ impl<'a> OperandTable<'a> {
 }
 
 /// The operands of the out space along some of its axes, from the first element along all others.
-pub(super) fn inputs_along<'a>(job: &Job<'a>, axes: &Range<usize>) -> Vec<Option<BoundInput<'a>>> {
+pub(super) fn inputs_along<'a>(
+    job: &StepJob<'a>,
+    axes: &Range<usize>,
+) -> Vec<Option<BoundInput<'a>>> {
     job.inputs_through(Space::Out, |view| {
         Cow::Owned(View {
             dims: view.dims[axes.clone()].into(),

@@ -8,10 +8,10 @@ use self::join::JoinedMap;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::operands::{BoundInput, for_each, parts_with_helpers_at_hand, split};
 use crate::exec::cpu::tape::Machine;
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::plan::{MapForm, Space};
 
-pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &StepJob<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     if let Some(map) = BorderedMap::of(job, form) {
         return map.run(outputs);
     }
@@ -27,6 +27,6 @@ pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     for_each(
         split(outputs, len, parts, tape.unit()),
         || Machine::for_walk(tape, len.div_ceil(parts), len),
-        |machine, mut chunk| chunk.write(machine, &inputs, &[]),
+        |machine, mut part| part.write(machine, &inputs, &[]),
     );
 }

@@ -6,7 +6,7 @@ use super::layout::{Layout, Pick};
 use super::stencil::{self, Tap};
 use super::{Slide, Worker};
 use crate::base::dtype::DType;
-use crate::exec::cpu::operands::Chunk;
+use crate::exec::cpu::operands::OutputPart;
 use crate::exec::cpu::tape::{Span, TILE};
 
 impl Slide<'_> {
@@ -147,20 +147,20 @@ impl Slide<'_> {
         }
     }
 
-    /// Writes `len` results of a block, from the chunk's element `done` on.
+    /// Writes `len` results of a block, from the part's element `done` on.
     pub(super) fn write(
         &self,
         worker: &mut Worker<'_>,
-        chunk: &mut Chunk<'_>,
+        part: &mut OutputPart<'_>,
         done: usize,
         len: usize,
     ) {
         let word = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
-        if chunk.outputs.len() == 1 && word(chunk.outputs[0].0) {
-            let out = chunk.words(0, done, len);
+        if part.outputs.len() == 1 && word(part.outputs[0].0) {
+            let out = part.words(0, done, len);
             self.finished().gather(&worker.out, 0, out);
             self.stencil.leave(out);
-            return self.epilogue.finish_in_place(&mut worker.after, chunk, done, len);
+            return self.epilogue.finish_in_place(&mut worker.after, part, done, len);
         }
         let mut acc = [0; TILE];
         for from in (0..len).step_by(TILE) {
@@ -168,13 +168,9 @@ impl Slide<'_> {
             self.finished().gather(&worker.out, from, acc);
             self.stencil.leave(acc);
             let at = done + from;
-            let span = Span {
-                inputs: &self.epilogue.inputs,
-                start: chunk.start + at,
-                len: acc.len(),
-                acc,
-            };
-            chunk.write_tile(&mut worker.after, &span, at);
+            let span =
+                Span { inputs: &self.epilogue.inputs, start: part.start + at, len: acc.len(), acc };
+            part.write_tile(&mut worker.after, &span, at);
         }
     }
 }

@@ -35,7 +35,7 @@ impl Kernel {
         let mut all = Vec::new();
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            use crate::exec::cpu::forms::vectors::{has_avx2, has_avx512};
+            use crate::exec::cpu::vectors::{has_avx2, has_avx512};
             all.extend(has_avx512().then_some(&avx512::KERNEL));
             all.extend(has_avx2().then_some(&avx2::KERNEL));
         }
@@ -135,11 +135,11 @@ impl Kernel {
 macro_rules! kernel {
     ($name:ident, $vector:path, $(($features:literal),)? $vectors:literal by $high:literal) => {
         mod $name {
-            use crate::exec::cpu::forms::matmul::kernel::operands::{
+            use crate::exec::cpu::forms::product::kernel::operands::{
                 ColumnProduct, DotProducts, PanelProduct, Rows, StripProduct,
             };
-            use crate::exec::cpu::forms::matmul::kernel::{Kernel, dot_tiles, tiles, transpose};
-            use crate::exec::cpu::forms::vectors::Lanes;
+            use crate::exec::cpu::forms::product::kernel::{Kernel, dot_tiles, tiles, transpose};
+            use crate::exec::cpu::vectors::SimdVector;
 
             type Vector = $vector;
 
@@ -197,7 +197,7 @@ macro_rules! kernel {
 kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma"), 3 by 8);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 2 by 6);
-kernel!(plain, crate::exec::cpu::forms::vectors::Plain, 3 by 4);
+kernel!(plain, crate::exec::cpu::vectors::Plain, 3 by 4);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,8 @@
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
-use crate::exec::cpu::forms::epilogue::{Epilogue, RowLinks};
+use crate::exec::cpu::chain::RowLinks;
+use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::{SharedOutputs, for_each, parts};
 use crate::exec::cpu::tape::{Machine, Span, TILE};
 
@@ -106,11 +107,11 @@ impl<'a> ProductOutputs<'a> {
             let acc = &mut acc[..len];
             // SAFETY: no other thread uses the range, as the caller promises. Each output has the range, and so have
             // the sums.
-            let mut chunk = unsafe {
+            let mut part = unsafe {
                 acc.copy_from_slice(from_raw_parts(self.sums.add(start), len));
-                self.outputs.chunk(start, len)
+                self.outputs.part(start, len)
             };
-            chunk.write_tile(machine, &Span { inputs: &self.epilogue.inputs, start, len, acc }, 0);
+            part.write_tile(machine, &Span { inputs: &self.epilogue.inputs, start, len, acc }, 0);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::floats::{FEW, Floats};
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::Matrices;
 use super::vector;
-use crate::exec::cpu::forms::epilogue::RowLinks;
+use crate::exec::cpu::chain::RowLinks;
 
 /// Most elements of a right operand that is read where it lies for more rows, and most rows that read it so. It stays in
 /// the second-level cache, or in the first if its rows would share few places there.

@@ -1,11 +1,14 @@
 //! Chains: operations that follow a sum, each of which takes the result of the one before and a second operand.
 
+mod links;
+
 use std::ops::Range;
 
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
-use super::links::{RowLinks, SegmentLink, SegmentLinks, SegmentOperand, run_links};
+pub(super) use self::links::RowLinks;
+use self::links::{SegmentLink, SegmentLinks, SegmentOperand, run_links};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::pair::Link;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};

@@ -1,4 +1,4 @@
-//! The matrix product form.
+//! The form `product`: matrix products, and convolutions as such.
 
 mod apart;
 mod blocks;
@@ -13,7 +13,7 @@ mod kept;
 mod kernel;
 mod operand;
 mod outputs;
-pub(in crate::exec::cpu) mod single_call;
+mod single_call;
 mod vector;
 mod winograd;
 
@@ -26,18 +26,18 @@ pub(crate) use self::outputs::ProductOutputs;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::Images;
 use crate::plan::ProductForm;
 
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     product: &ProductForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     if let ([out], Some(plain)) =
-        (&mut *outputs, job.tapes.single_call(|| find_call::find(job, product)))
+        (&mut *outputs, job.cache.single_call(|| find_call::find(job, product)))
         && plain.multiply(job.values, out)
     {
         return Ok(());

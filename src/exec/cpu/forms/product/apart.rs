@@ -10,7 +10,7 @@ use super::floats::Floats;
 use super::kernel::Kernel;
 use super::operand::Matrices;
 use crate::error::DeviceError;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::tape::{Machine, Span, TILE};
 use crate::plan::ProductForm;
@@ -32,7 +32,7 @@ impl<'a> ProductApart<'a> {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if an operand has to be stored, and the host lacks the memory.
-    pub fn of(job: &Job<'a>, product: &ProductForm) -> Result<Self, DeviceError> {
+    pub fn of(job: &StepJob<'a>, product: &ProductForm) -> Result<Self, DeviceError> {
         let floats = Floats::new(product, Matrices::of(job, product, false)?);
         // Blocks need not begin with a panel.
         Ok(Self { floats: Floats { panels: None, ..floats }, epilogue: Epilogue::of(job) })
