@@ -1,6 +1,6 @@
 //! Outputs written by a tape.
 
-use super::machine::RootPlaces;
+use super::machine::RootDestinations;
 use super::{Machine, Span};
 use crate::base::dtype::DType;
 use crate::exec::cpu::operands::{BoundInput, OutputPart, store, words};
@@ -26,24 +26,24 @@ impl OutputPart<'_> {
 
     /// Runs `machine` over `span`, which begins `at` elements into the part, and stores its roots.
     pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: &Span<'_>, at: usize) {
-        let mut places = RootPlaces::new();
+        let mut destinations = RootDestinations::new();
         let mut elsewhere = false;
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
-            let place = lies_in_place(machine, index, *dtype).then(|| words(bytes, at, span.len));
-            elsewhere |= place.is_none();
-            places.push(place);
+            let destination = is_direct(machine, index, *dtype).then(|| words(bytes, at, span.len));
+            elsewhere |= destination.is_none();
+            destinations.push(destination);
         }
-        machine.run_to(span, &mut places);
-        drop(places);
+        machine.run_to(span, &mut destinations);
+        drop(destinations);
         if elsewhere {
             self.store_others(machine, span, at);
         }
     }
 
-    /// Stores the roots that were not computed in place.
+    /// Stores the roots that were not written directly.
     fn store_others(&mut self, machine: &Machine<'_>, span: &Span<'_>, at: usize) {
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
-            if !lies_in_place(machine, index, *dtype) {
+            if !is_direct(machine, index, *dtype) {
                 let range = at * dtype.size()..(at + span.len) * dtype.size();
                 store(*dtype, machine.root(index, span), &mut bytes[range]);
             }
@@ -51,7 +51,7 @@ impl OutputPart<'_> {
     }
 }
 
-/// Returns whether root `index` is computed directly in its output of type `dtype`.
-fn lies_in_place(machine: &Machine<'_>, index: usize, dtype: DType) -> bool {
-    !matches!(dtype, DType::F16 | DType::Bool) && machine.has_place(index)
+/// Returns whether root `index` is written directly to its output of type `dtype`.
+fn is_direct(machine: &Machine<'_>, index: usize, dtype: DType) -> bool {
+    !matches!(dtype, DType::F16 | DType::Bool) && machine.is_direct(index)
 }
