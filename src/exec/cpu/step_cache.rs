@@ -44,7 +44,7 @@ pub(crate) struct SingleCall {
     pub x: CallOperand,
     pub w: CallOperand,
     /// True if the columns of the right operand are contiguous, not its rows.
-    pub columns: bool,
+    pub has_columns: bool,
 }
 
 /// A matrix in a value, with contiguous rows or columns.

@@ -8,6 +8,7 @@ mod input;
 mod output;
 mod panels;
 pub(crate) mod prefetch;
+mod stride_phases;
 mod strided;
 mod windows;
 
@@ -15,8 +16,9 @@ pub(crate) use image_lines::copy_rows;
 pub(crate) use images::{BlockLayout, Images};
 pub(crate) use input::BoundInput;
 pub(crate) use output::{
-    ALONE, OutputPart, SharedOutputs, for_each, map_each, parts, parts_with_helpers_at_hand,
+    ALONE, OutputPart, SharedOutputs, for_each, map_each, parts, parts_with_spinning_helpers,
     rows_of_blocks, split, store, words,
 };
 pub(crate) use panels::{PanelPieces, fill_by_squares};
+pub(crate) use stride_phases::StridePhases;
 pub(crate) use windows::Windows;

@@ -8,7 +8,7 @@ use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::operands::{
-    BoundInput, OutputPart, for_each, parts_with_helpers_at_hand, split,
+    BoundInput, OutputPart, for_each, parts_with_spinning_helpers, split,
 };
 use crate::exec::cpu::tape::TILE;
 use crate::expr::{ExprNode, Ref};
@@ -66,7 +66,7 @@ impl<'a> JoinedMap<'a> {
 
     pub fn run(&self, outputs: &mut [HostBuffer]) {
         let len = outputs[0].len();
-        let chunks = split(outputs, len, parts_with_helpers_at_hand(2 * len as u64), TILE);
+        let chunks = split(outputs, len, parts_with_spinning_helpers(2 * len as u64), TILE);
         for_each(chunks, || (), |(), mut part| self.write(&mut part));
     }
 

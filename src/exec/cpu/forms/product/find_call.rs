@@ -30,15 +30,15 @@ pub(super) fn find(job: &StepJob<'_>, product: &ProductForm) -> Option<SingleCal
         return None;
     }
     let ([x_row, x_column], [w_row, w_column]) = (floats.x.strides(), floats.w.strides());
-    let columns = match (w_row, w_column) {
+    let has_columns = match (w_row, w_column) {
         (_, 1) => false,
         (1, _) if !floats.by_panels => true,
         _ => return None,
     };
     let [x, w] = values;
     let x = operand(x, &floats.x, x_row).filter(|_| x_column == 1)?;
-    let w = operand(w, &floats.w, if columns { w_column } else { w_row })?;
-    Some(SingleCall { size: floats.size, x, w, columns })
+    let w = operand(w, &floats.w, if has_columns { w_column } else { w_row })?;
+    Some(SingleCall { size: floats.size, x, w, has_columns })
 }
 
 fn operand(value: ValueId, matrices: &Matrices<'_>, stride: isize) -> Option<CallOperand> {

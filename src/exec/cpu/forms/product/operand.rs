@@ -300,7 +300,7 @@ impl<'a> Matrices<'a> {
         }
         let kernel = Kernel::native();
         if let MatrixData::Words(words) = &self.data
-            && (row, column > 1, panel) == (1, true, kernel.columns)
+            && (row, column > 1, panel) == (1, true, kernel.panel_width)
         {
             let from = Rows { data: cast_slice(&words[start as usize..]), stride: column as usize };
             return kernel.transpose([width, height], from, 1.0, panels);

@@ -22,10 +22,10 @@ pub(crate) struct ProductOutputs<'a> {
 unsafe impl Sync for ProductOutputs<'_> {}
 
 impl<'a> ProductOutputs<'a> {
-    /// Prepares the outputs of `epilogue` over the sums, which lie in `apart` if no output has room for them.
+    /// Prepares the outputs of `epilogue` over the sums, which lie in `scratch_sums` if no output has room for them.
     pub fn new(
         outputs: &'a mut [HostBuffer],
-        apart: &'a mut Vec<u32>,
+        scratch_sums: &'a mut Vec<u32>,
         epilogue: &'a Epilogue<'a>,
     ) -> Self {
         let host = outputs.iter().position(|output| output.dtype().size() == 4);
@@ -34,8 +34,8 @@ impl<'a> ProductOutputs<'a> {
         let sums = if let Some(host) = host {
             outputs.start(host).cast()
         } else {
-            apart.resize(outputs.len(), 0);
-            apart.as_mut_ptr()
+            scratch_sums.resize(outputs.len(), 0);
+            scratch_sums.as_mut_ptr()
         };
         Self { outputs, sums, epilogue, done }
     }
@@ -61,7 +61,7 @@ impl<'a> ProductOutputs<'a> {
         self.sums.wrapping_add(start).cast()
     }
 
-    /// The operations that follow `rows` rows of `columns` sums each, if rows can be finished apart. The first sum is that
+    /// The operations that follow `rows` rows of `columns` sums each, if rows can be finished one by one. The first sum is that
     /// of element `start`, and rows begin `stride` elements apart.
     pub fn row_links(
         &self,
@@ -134,9 +134,10 @@ mod tests {
         let tape = Tape::compile(&builder.clone().finish(), &vec![root; dtypes.len()], &[], &[]);
         for at_once in [false, true] {
             let new = |&dtype| HostBuffer::try_zeroed(dtype, 3 * ROW).unwrap();
-            let (mut outputs, mut apart) = (dtypes.iter().map(new).collect::<Vec<_>>(), Vec::new());
+            let (mut outputs, mut scratch_sums) =
+                (dtypes.iter().map(new).collect::<Vec<_>>(), Vec::new());
             let epilogue = Epilogue { tape: &tape, inputs: Vec::new(), chain: None };
-            let mut results = ProductOutputs::new(&mut outputs, &mut apart, &epilogue);
+            let mut results = ProductOutputs::new(&mut outputs, &mut scratch_sums, &epilogue);
             if at_once {
                 for (at, sum) in results.sums_mut().iter_mut().enumerate() {
                     *sum = (at as f32).to_bits();

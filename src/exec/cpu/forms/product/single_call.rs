@@ -20,7 +20,7 @@ impl SingleCall {
         let kernel = Kernel::native();
         // SAFETY: `out` has m·n elements.
         unsafe {
-            if self.columns {
+            if self.has_columns {
                 kernel.dots(&DotProducts { size, x, w }, out.as_mut_ptr(), n, false);
             } else {
                 let product = PanelProduct { size, x, w: Panels::InPlace(w) };

@@ -9,7 +9,7 @@ use crate::base::dtype::{DType, Ty};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
-use crate::exec::cpu::forms::product::ProductApart;
+use crate::exec::cpu::forms::product::UnstoredProduct;
 use crate::exec::cpu::operands::{SharedOutputs, for_each, parts, rows_of_blocks};
 use crate::exec::threads;
 use crate::expr::ExprNode;
@@ -117,7 +117,7 @@ pub(crate) fn run(
     let (product, reduce, sliding) = forms(before.step, job.step).ok_or_else(broken)?;
     let planes = Planes::of(job, reduce, sliding).ok_or_else(broken)?;
     let mut size = block_size(product, planes.shape).ok_or_else(broken)?;
-    let apart = ProductApart::of(before, product)?;
+    let unstored = UnstoredProduct::of(before, product)?;
     let pieces =
         |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
     let images = (0..planes.count).step_by(product.m);
@@ -135,13 +135,13 @@ pub(crate) fn run(
         groups.flat_map(|own| pieces(all_rows, size.rows).map(move |rows| (own.clone(), rows)));
     let mut blocks: Vec<(Range<usize>, Range<usize>)> = blocks.collect();
     let shared = SharedOutputs::new(outputs);
-    let work = |(apart_worker, worker, image): &mut (_, _, Vec<f32>),
+    let work = |(product_worker, worker, image): &mut (_, _, Vec<f32>),
                 (own, rows): (Range<usize>, Range<usize>)| {
         let (band, shape) = planes.shape.band(&rows);
         let width = shape.width;
         let elements = band.len() * width;
         image.resize(own.len() * elements, 0.0);
-        apart.results(apart_worker, own.clone(), band.start * width..band.end * width, image);
+        unstored.results(product_worker, own.clone(), band.start * width..band.end * width, image);
         for (at, plane) in own.enumerate() {
             let image = &image[at * elements..][..elements];
             let start = plane * planes.windows + rows.start * planes.row;
@@ -150,7 +150,7 @@ pub(crate) fn run(
             planes.rows(worker, (&mut part, 0), plane, (shape, image), 0..rows.len());
         }
     };
-    let new = || (apart.worker(), planes.worker(), Vec::new());
+    let new = || (unstored.worker(), planes.worker(), Vec::new());
     if is_shared {
         for_each(blocks, new, work);
     } else {

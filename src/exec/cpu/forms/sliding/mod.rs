@@ -29,10 +29,11 @@ use crate::plan::{ReduceForm, Sliding, Space};
 struct Slide<'a> {
     sliding: &'a Sliding,
     stencil: Stencil,
-    /// The layout of a block. Without weights, the last axis keeps its order until the elements along all others are
-    /// combined: the second layout is that of what is left.
+    /// The layout of a block.
     layout: Layout,
-    narrow: Option<Layout>,
+    /// The layout before the pass along the last axis, if that differs. Without weights, windows are separable: the outer
+    /// axes are reduced first, over lines that keep their order. The last axis is laid out by stride phases after that.
+    last_pass: Option<Layout>,
     /// The lines of a block along its last axis.
     lines: Vec<Line>,
     /// The distances of the elements of a window with weights.
@@ -94,12 +95,12 @@ pub(crate) fn run(
         + total as u64 * (element.flops() + 2);
     let chunks = split(outputs, outer, parts(cost), row);
     let most = chunks.iter().map(|part| part.len / row).max().unwrap_or(1);
-    let (layout, narrow) = layouts(sliding, cut, most.min(axes[cut].count));
+    let (layout, last_pass) = layouts(sliding, cut, most.min(axes[cut].count));
     let stencil = Stencil::new(reduce.combine, job.step.expr.ty(reduce.prologue));
     let one = |at| Tap { at, weight: stencil.one() };
     let pass = |at: usize| {
         let layout =
-            if at + 1 == axes.len() { narrow.as_ref().unwrap_or(&layout) } else { &layout };
+            if at + 1 == axes.len() { last_pass.as_ref().unwrap_or(&layout) } else { &layout };
         (at, layout.taps(at..at + 1).into_iter().map(one).collect())
     };
     // The last axis comes last.
@@ -124,9 +125,9 @@ pub(crate) fn run(
         weights,
         epilogue,
         layout,
-        narrow,
+        last_pass,
     };
-    let buffer = slide.narrow.iter().map(Layout::buffer).fold(slide.layout.buffer(), usize::max);
+    let buffer = slide.last_pass.iter().map(Layout::buffer).fold(slide.layout.buffer(), usize::max);
     let worker = || Worker {
         element: Machine::new(element),
         weight: Machine::new(weight),

@@ -1,8 +1,8 @@
 //! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
 
 use super::operands::{
-    ByColumns, ByRows, ColumnProduct, Following, LeftRows, PanelProduct, PanelRows, Panels,
-    Scattered, Stepped, StripProduct,
+    ByColumns, ByRows, Following, LeftRows, PanelProduct, PanelRows, Panels, Scattered, Stepped,
+    StripProduct, TransposedLeftProduct,
 };
 use crate::exec::cpu::vectors::{SimdVector, each};
 
@@ -26,13 +26,13 @@ pub(super) unsafe fn panels<V: SimdVector, const P: usize, const HIGH: usize>(
     unsafe { all_tiles::<V, P, HIGH, _>(size, (x, w), (out, stride), more) }
 }
 
-/// As the kernel's `columns`.
+/// As the kernel's `transposed_left`.
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn columns<V: SimdVector, const P: usize, const HIGH: usize>(
-    &ColumnProduct { size, x, w }: &ColumnProduct<'_>,
+pub(super) unsafe fn transposed_left<V: SimdVector, const P: usize, const HIGH: usize>(
+    &TransposedLeftProduct { size, x, w }: &TransposedLeftProduct<'_>,
     out: *mut f32,
     stride: usize,
     more: bool,
