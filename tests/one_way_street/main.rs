@@ -106,6 +106,22 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
             &["map", "row", "reduce", "scan", "sort", "product", "attention", "custom"],
         ],
     ),
+    (
+        "exec/cpu",
+        &[
+            &["failures", "pool"],
+            &["operands", "values"],
+            &["vectors"],
+            &["tape"],
+            &["chain"],
+            &["step_cache"],
+            &["step_job"],
+            &["forms"],
+            &["program"],
+            &["run"],
+            &["offload"],
+        ],
+    ),
     ("exec/gpu", &[&["counts"], &["driver"], &["memory"], &["compile"], &["submit"]]),
 ];
 

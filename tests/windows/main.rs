@@ -4,7 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod convolution;
-mod expanded;
+mod fused_product;
 mod pooling;
 mod sliding;
 mod tiles;

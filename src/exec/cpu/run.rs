@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 
 use super::failures::Failures;
 use super::forms;
-use super::job::Job;
-use super::program::{CpuProgram, Tapes};
+use super::program::CpuProgram;
+use super::step_cache::StepCache;
+use super::step_job::StepJob;
 use super::values::{HeldValues, RunData, RunValues};
 use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
@@ -48,9 +49,9 @@ pub(super) fn run(
     let failures = Failures::default();
     let mut dispatches = 0;
     let mut before = None;
-    for (at, (step, tapes)) in program.steps().enumerate() {
-        if tapes.joins_next(|| forms::sliding::expanded::follows(plan, at)) {
-            before = Some((step, tapes, values.hold(step)));
+    for (at, (step, cache)) in program.steps().enumerate() {
+        if cache.is_fused(|| forms::sliding::fused_product::is_fused(plan, at)) {
+            before = Some((step, cache, values.hold(step)));
             dispatches += 1;
             continue;
         }
@@ -58,7 +59,7 @@ pub(super) fn run(
         let is_empty = step.is_empty();
         let _timing = (!is_empty).then(|| timeline.begin_span(TimedWork::Step(at)));
         let done = if wanted() {
-            run_step((plan, step, tapes), before, &mut values, data.functions, &failures)
+            run_step((plan, step, cache), before, &mut values, data.functions, &failures)
         } else {
             Err(RunError::Cancelled.into())
         };
@@ -77,10 +78,10 @@ pub(super) fn run(
     Ok(CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses })
 }
 
-/// Runs a step, and the step `before` it if that joins it.
+/// Runs a step, and the step `before` it if the two are fused.
 fn run_step(
-    (plan, step, tapes): (&Plan, &Step, &Tapes),
-    before: Option<(&Step, &Tapes, HeldValues)>,
+    (plan, step, cache): (&Plan, &Step, &StepCache),
+    before: Option<(&Step, &StepCache, HeldValues)>,
     values: &mut RunValues<'_>,
     functions: &[CpuFunction],
     failures: &Failures,
@@ -91,11 +92,11 @@ fn run_step(
         outputs.push(values.buffer_for(id)?);
     }
     if !step.is_empty() {
-        let job = Job { plan, step, tapes, values: values.all(), functions, failures };
+        let job = StepJob { plan, step, cache, values: values.all(), functions, failures };
         match &before {
-            Some((step, tapes, held)) => {
-                let before = Job { plan, step, tapes, values: held, functions, failures };
-                forms::sliding::expanded::run(&before, &job, &mut outputs)?;
+            Some((step, cache, held)) => {
+                let before = StepJob { plan, step, cache, values: held, functions, failures };
+                forms::sliding::fused_product::run(&before, &job, &mut outputs)?;
             }
             None => compute(&job, &mut outputs)?,
         }
@@ -109,7 +110,7 @@ fn run_step(
     Ok(())
 }
 
-fn compute(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
+fn compute(job: &StepJob<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
     match &job.step.form {
         Form::Map(form) => forms::map::run(job, form, outputs),
         Form::Reduce(form) => match &form.sliding {
@@ -121,7 +122,7 @@ fn compute(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError>
         Form::Scan(form) => forms::scan::run(job, form, outputs),
         Form::Attention(form) => forms::attention::run(job, form, outputs)?,
         Form::Custom(form) => forms::custom::run(job, form, outputs)?,
-        Form::Product(form) => forms::matmul::run(job, form, outputs)?,
+        Form::Product(form) => forms::product::run(job, form, outputs)?,
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Threads that help the runs on the cores. A thread that is done waits awake for some tens of microseconds, since to wake
+//! Threads that help the runs on the cores. A thread that is done spins for some tens of microseconds, since to wake
 //! one takes as long as many a step. Threads help only while other cores than those of the runs' own threads are free.
 
 use std::collections::VecDeque;
@@ -22,15 +22,15 @@ struct Helpers {
     waiting: AtomicUsize,
     /// Runs under way on the cores, each of which has a thread of its own.
     runs: AtomicUsize,
-    /// Most threads that are idle and awake.
-    most_awake: usize,
+    /// Most idle threads that spin.
+    most_spinning: usize,
 }
 
 /// Help for the owner of some work. Giving it never panics.
 pub(super) trait Help: Send {
     fn give(&mut self);
 
-    /// Waits awake until the same help is wanted once more, but not for long and not after `ended`. Returns whether it is
+    /// Spins until the same help is wanted once more, but not for long and not after `ended`. Returns whether it is
     /// wanted.
     fn is_wanted_soon(&self, ended: &dyn Fn() -> bool) -> bool;
 }
@@ -38,9 +38,9 @@ pub(super) trait Help: Send {
 #[derive(Default)]
 struct HelperQueue {
     work: VecDeque<Box<dyn Help>>,
-    /// Numbers of helpers: all; those that are idle and awake; those that sleep.
+    /// Numbers of helpers: all; idle ones that spin; those that sleep.
     started: usize,
-    awake: usize,
+    spinning: usize,
     asleep: usize,
 }
 
@@ -83,14 +83,14 @@ fn whole_cores() -> usize {
 }
 
 impl Helpers {
-    fn new(threads: fn() -> usize, most_awake: usize) -> Self {
+    fn new(threads: fn() -> usize, most_spinning: usize) -> Self {
         Self {
             threads,
             queue: Mutex::default(),
             changed: Condvar::new(),
             waiting: AtomicUsize::new(0),
             runs: AtomicUsize::new(0),
-            most_awake,
+            most_spinning,
         }
     }
 
@@ -101,7 +101,7 @@ impl Helpers {
         let mut queue = self.queue.lock();
         queue.work.push_back(work);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        if queue.awake < queue.work.len() {
+        if queue.spinning < queue.work.len() {
             self.bring_one(&mut queue);
         }
     }
@@ -131,16 +131,19 @@ impl Helpers {
         let mut last: Option<Box<dyn Help>> = None;
         let mut queue = self.queue.lock();
         loop {
-            let busy = queue.started - queue.asleep - queue.awake - 1;
+            let busy = queue.started - queue.asleep - queue.spinning - 1;
             let is_free = busy + self.runs.load(Ordering::Relaxed).max(1) < (self.threads)();
             let mut next = if is_free && self.claim() { Next::Claimed } else { Next::Nothing };
-            if is_free && next == Next::Nothing && queue.awake < self.most_awake && self.is_single()
+            if is_free
+                && next == Next::Nothing
+                && queue.spinning < self.most_spinning
+                && self.is_single()
             {
-                queue.awake += 1;
+                queue.spinning += 1;
                 drop(queue);
-                next = self.wait_awake(last.as_deref());
+                next = self.spin(last.as_deref());
                 queue = self.queue.lock();
-                queue.awake -= 1;
+                queue.spinning -= 1;
             }
             match next {
                 Next::Claimed => last = queue.work.pop_front(),
@@ -172,9 +175,9 @@ impl Helpers {
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// Waits awake for the `last` help to be wanted again, and for other work, which it claims. It does so for a short time,
+    /// Spins for the `last` help to be wanted again, and for other work, which it claims. It does so for a short time,
     /// while there is at most one run.
-    fn wait_awake(&self, last: Option<&dyn Help>) -> Next {
+    fn spin(&self, last: Option<&dyn Help>) -> Next {
         let has_work = || self.waiting.load(Ordering::Relaxed) > 0;
         let ended = || has_work() || !self.is_single();
         loop {
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_that_are_awake_or_asleep_do_all_work() {
+    fn helpers_that_spin_or_sleep_do_all_work() {
         for threads in [|| 2, || 4] {
             let helpers = helpers(threads);
             for round in 0..20 {
@@ -339,7 +342,7 @@ mod tests {
         let done = Arc::clone(&other_done);
         helpers.push(Box::new(Long { helpers, times: 0, begun, other_done }));
         begins.recv().expect("help was given");
-        while helpers.queue.lock().awake == 0 {
+        while helpers.queue.lock().spinning == 0 {
             thread::yield_now();
         }
         helpers.push(Box::new(move || done.store(1, Ordering::Relaxed)));

@@ -91,11 +91,11 @@ fn in_team<R>(call: impl FnOnce(&mut OwnTeam) -> R) -> R {
 /// shared short steps. On 16 of a Xeon, it took 1.4 times as long: their caches are farther apart.
 const NEAR_THREADS: usize = 4;
 
-/// Number of threads that take part at once in short work of this thread: this one, and helpers that wait for it.
-pub(crate) fn at_hand() -> usize {
+/// Number of threads that take part at once in short work of this thread: this one, and helpers that spin for it.
+pub(crate) fn spinning() -> usize {
     // A forked child has none of the helpers that its parent counted.
     let shares = !is_forked_child() && count() <= NEAR_THREADS;
-    if shares { 1 + in_team(|team| team.at_hand()) } else { 1 }
+    if shares { 1 + in_team(|team| team.spinning()) } else { 1 }
 }
 
 /// Copies `from` to `to`, which is as long, in shared parts of `part` bytes. Bytes of any elements, so that this is

@@ -6,8 +6,8 @@ pub(super) use super::helpers::{Help, spawn};
 use crate::base::clock::Instant;
 use crate::base::sync::hint;
 
-/// Time for which a thread waits awake before it sleeps. To wake a thread takes some 5 µs, and 50 on a virtual machine.
-const AWAKE: Duration = Duration::from_micros(50);
+/// Time for which a thread spins before it sleeps. To wake a thread takes some 5 µs, and 50 on a virtual machine.
+const SPIN_TIME: Duration = Duration::from_micros(50);
 /// Looks between two looks at the clock, which take as long as the processor makes a look: 10 to 40 ns.
 const LOOKS: usize = 16;
 
@@ -16,7 +16,7 @@ pub(crate) fn count() -> usize {
     rayon::current_num_threads()
 }
 
-/// Waits awake until `happened`, but not for long. Returns whether it did.
+/// Spins until `happened`, but not for long. Returns whether it did.
 pub(super) fn comes_soon(happened: impl Fn() -> bool) -> bool {
     let mut begun = None;
     loop {
@@ -27,7 +27,7 @@ pub(super) fn comes_soon(happened: impl Fn() -> bool) -> bool {
             hint::spin_loop();
         }
         // Most waits end before the first look at the clock.
-        if begun.get_or_insert_with(Instant::now).elapsed() >= AWAKE {
+        if begun.get_or_insert_with(Instant::now).elapsed() >= SPIN_TIME {
             return false;
         }
     }

@@ -35,8 +35,8 @@ pub(crate) struct OwnTeam {
 struct Team {
     /// Number of helpers at work, number of places for more, and the bit [`CLOSED`].
     state: AtomicUsize,
-    /// Number of helpers that work in the team or watch for it to open again.
-    at_hand: AtomicUsize,
+    /// Number of helpers that work in the team or spin until it opens again.
+    spinning: AtomicUsize,
     /// The work of the open team. It is replaced while the team is closed and no helper is at work.
     work: UnsafeCell<BorrowedWork>,
     owner: Thread,
@@ -95,7 +95,7 @@ impl Help for Invitation {
         let is_first = mem::take(helpers) > 0;
         if is_first {
             UNANSWERED.fetch_sub(1, Ordering::Relaxed);
-            team.at_hand.fetch_add(1, Ordering::Relaxed);
+            team.spinning.fetch_add(1, Ordering::Relaxed);
         }
         if team.enter() {
             invite(team, others);
@@ -117,7 +117,7 @@ impl Help for Invitation {
 impl Drop for Invitation {
     fn drop(&mut self) {
         if self.helpers == 0 {
-            self.team.at_hand.fetch_sub(1, Ordering::Relaxed);
+            self.team.spinning.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -139,7 +139,7 @@ impl OwnTeam {
     pub fn new() -> Self {
         let team = Team {
             state: AtomicUsize::new(CLOSED),
-            at_hand: AtomicUsize::new(0),
+            spinning: AtomicUsize::new(0),
             work: UnsafeCell::new(BorrowedWork::new(&|| ())),
             owner: thread::current(),
             panic: Mutex::new(None),
@@ -147,22 +147,22 @@ impl OwnTeam {
         Self { team: Arc::new(team), of_this_thread: PhantomData }
     }
 
-    /// Number of helpers that come at once when the team opens.
-    pub fn at_hand(&self) -> usize {
-        self.team.at_hand.load(Ordering::Relaxed)
+    /// Number of helpers that spin until the team opens, and then come at once.
+    pub fn spinning(&self) -> usize {
+        self.team.spinning.load(Ordering::Relaxed)
     }
 
     /// Calls `work` on this thread, the owner's, and on up to `helpers` helpers that come before it returns here. Returns
     /// once all helpers that came have returned. `work` shares out its parts by itself, and never waits for helpers.
     pub fn together<F: Fn() + Sync>(&mut self, helpers: usize, work: &F) {
-        let at_hand = self.at_hand();
+        let spinning = self.spinning();
         let team = &self.team;
         // SAFETY: the team is closed and no helper is at work, since each call ends so. There is no second call at the same
         // time, since this one borrows the only `OwnTeam` of the team.
         unsafe { *team.work.get() = BorrowedWork::new(work) };
         team.state.store(PLACE * helpers.min(AT_WORK / 2), Ordering::Release);
         let closing = Closing(team);
-        invite(team, helpers.saturating_sub(at_hand));
+        invite(team, helpers.saturating_sub(spinning));
         work();
         drop(closing);
         let panic = team.panic.lock().take();
@@ -280,10 +280,10 @@ mod tests {
         late.give();
         assert!(!late.is_surplus);
         late.give();
-        assert_eq!((calls.into_inner(), own.at_hand()), (1, 1));
+        assert_eq!((calls.into_inner(), own.spinning()), (1, 1));
         assert!(!late.is_wanted_soon(&|| unreachable!("a helper without a place does not wait")));
         drop(late);
-        assert_eq!(own.at_hand(), 0);
+        assert_eq!(own.spinning(), 0);
     }
 
     #[test]

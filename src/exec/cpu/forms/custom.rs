@@ -5,12 +5,12 @@ use smallvec::SmallVec;
 use crate::base::process::caught;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
 use crate::plan::CustomForm;
 
 /// Calls the user's function to compute the output, which is 0 before.
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     form: &CustomForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {

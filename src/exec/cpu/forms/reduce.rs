@@ -12,11 +12,11 @@ use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::operands::{BoundInput, for_each, map_each, parts, split};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::ops::Combine;
 use crate::plan::{ReduceForm, Space};
 
-pub(crate) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &StepJob<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
     use Extremum::{Greatest, Least};
     let ty = job.step.expr.ty(reduce.prologue);
     let by_value = |extremum| KeyOrder::by_value(ty, extremum);
@@ -35,7 +35,12 @@ pub(crate) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]
 }
 
 /// Combines the elements of each point of the outer space, and computes the outputs from the combined values.
-fn combine<F: LaneFold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut [HostBuffer]) {
+fn combine<F: LaneFold>(
+    job: &StepJob<'_>,
+    reduce: &ReduceForm,
+    fold: &F,
+    outputs: &mut [HostBuffer],
+) {
     let outer: usize = reduce.outer.iter().product();
     let inner: usize = reduce.inner.iter().product();
     let inputs_of_results = job.inputs(Space::Out);
@@ -60,10 +65,10 @@ fn combine<F: LaneFold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &
     if blocks.iter().all(|block| block.inner.len() == inner) {
         let chunks = split(outputs, outer, parts, walk.outer_unit());
         let worker = || (Machine::new(tape), Machine::new(after.tape), Vec::new());
-        return for_each(chunks, worker, |(before, machine, states), mut chunk| {
-            for at in (0..chunk.len).step_by(TILE) {
-                let start = chunk.start + at;
-                let len = TILE.min(chunk.len - at);
+        return for_each(chunks, worker, |(before, machine, states), mut part| {
+            for at in (0..part.len).step_by(TILE) {
+                let start = part.start + at;
+                let len = TILE.min(part.len - at);
                 walk.block(
                     before,
                     &ReduceBlock { outer: start..start + len, inner: 0..inner },
@@ -74,7 +79,7 @@ fn combine<F: LaneFold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &
                     *lane = fold.finish(state);
                 }
                 let span = Span { inputs: &after.inputs_of_results, start, len, acc: &acc[..len] };
-                chunk.write_tile(machine, &span, at);
+                part.write_tile(machine, &span, at);
             }
         });
     }
@@ -93,9 +98,9 @@ impl ReduceEpilogue<'_> {
         for_each(
             split(outputs, acc.len(), parts(acc.len() as u64 * self.tape.flops()), TILE),
             || Machine::new(self.tape),
-            |machine, mut chunk| {
-                let acc = &acc[chunk.start..chunk.start + chunk.len];
-                chunk.write(machine, &self.inputs_of_results, acc);
+            |machine, mut part| {
+                let acc = &acc[part.start..part.start + part.len];
+                part.write(machine, &self.inputs_of_results, acc);
             },
         );
     }
@@ -103,7 +108,7 @@ impl ReduceEpilogue<'_> {
 
 /// Returns whether neighbours in memory are neighbours in the outer space rather than the inner one. This holds for
 /// columns, and for windows that touch or overlap.
-fn by_columns(job: &Job<'_>, reduce: &ReduceForm) -> bool {
+fn by_columns(job: &StepJob<'_>, reduce: &ReduceForm) -> bool {
     let last = |view: &View, axes: Range<usize>| {
         let axis = axes.rev().find(|&axis| view.dims[axis] > 1)?;
         let stride = view.strides[axis].unsigned_abs();

@@ -11,13 +11,13 @@ use super::row::{fill, write};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, map_each, parts, split};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each, map_each, parts, split};
 use crate::exec::cpu::tape::{Machine, TILE};
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::ops::Combine;
 use crate::plan::{ScanForm, Space};
 
-pub(crate) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &StepJob<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(scan.prologue);
     match (scan.combine, ty) {
         (Combine::Sum, Ty::F32) => walk(job, scan, &SumF32, outputs),
@@ -39,7 +39,7 @@ pub(crate) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
 /// Computes the outputs in the order of memory. A block has `len` rows, of as many columns as lie between neighbours
 /// along the scanned axis. If blocks are few, they are cut into pieces. Each piece is read once for its combined value,
 /// and then again for its results.
-fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [HostBuffer]) {
+fn walk<F: Running>(job: &StepJob<'_>, scan: &ScanForm, fold: &F, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let (order, columns) = order(&step.outputs[0].view);
     let inputs = job.inputs_through(Space::Main, |view| Cow::Owned(permuted(view, &order)));
@@ -53,7 +53,7 @@ fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [Hos
     let mut starts = vec![Vec::new(); chunks.len()];
     if wanted > blocks && scan.len > 1 {
         let rows = scan.len.div_ceil(wanted.div_ceil(blocks)).max(TILE.div_ceil(columns));
-        chunks = chunks.into_iter().flat_map(|chunk| chunk.cut(rows * columns)).collect();
+        chunks = chunks.into_iter().flat_map(|part| part.cut(rows * columns)).collect();
         let spans: Vec<(usize, usize)> = chunks.iter().map(|c| (c.start, c.len)).collect();
         let ends = map_each(
             spans.iter(),
@@ -65,14 +65,14 @@ fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [Hos
     for_each(
         chunks.into_iter().zip(starts).collect(),
         || (Machine::new(before), Machine::new(after), vec![0; TILE]),
-        |(before, after, lanes), (mut chunk, mut states): (Chunk<'_>, Vec<F::State>)| {
+        |(before, after, lanes), (mut part, mut states): (OutputPart<'_>, Vec<F::State>)| {
             states.resize(columns, fold.empty());
-            for at in (0..chunk.len).step_by(TILE) {
-                let lanes = &mut lanes[..TILE.min(chunk.len - at)];
-                let start = chunk.start + at;
+            for at in (0..part.len).step_by(TILE) {
+                let lanes = &mut lanes[..TILE.min(part.len - at)];
+                let start = part.start + at;
                 fill(before, &inputs, start, lanes);
                 scanner.run(&mut states, start, lanes);
-                write(after, &inputs, &mut chunk, at, lanes);
+                write(after, &inputs, &mut part, at, lanes);
             }
         },
     );

@@ -6,12 +6,12 @@ use crate::base::dtype::Ty;
 use crate::error::DeviceError;
 use crate::exec::cpu::operands::{for_each, parts, split, store};
 use crate::exec::cpu::tape::{Machine, TILE};
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::exec::{HostBuffer, memory, threads};
 use crate::plan::{SortForm, Space, StepOutput};
 
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     sort: &SortForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
@@ -54,7 +54,7 @@ impl SortKeys {
 }
 
 /// The entries of all elements in the order of the form's space.
-fn entries(job: &Job<'_>, sort: &SortForm, keys: SortKeys) -> Result<Vec<u64>, DeviceError> {
+fn entries(job: &StepJob<'_>, sort: &SortForm, keys: SortKeys) -> Result<Vec<u64>, DeviceError> {
     const BLOCK: usize = 16 * TILE;
     let step = job.step;
     let inputs = job.inputs(Space::Main);
@@ -166,15 +166,15 @@ fn write(
     for_each(
         split(std::slice::from_mut(to), len, parts(4 * len as u64), TILE),
         || vec![0; TILE],
-        |lanes, mut chunk| {
-            for at in (0..chunk.len).step_by(TILE) {
-                let lanes = &mut lanes[..TILE.min(chunk.len - at)];
-                for (index, lane) in (chunk.start + at..).zip(&mut *lanes) {
+        |lanes, mut part| {
+            for at in (0..part.len).step_by(TILE) {
+                let lanes = &mut lanes[..TILE.min(part.len - at)];
+                for (index, lane) in (part.start + at..).zip(&mut *lanes) {
                     let entry = entries[index / sort.count * sort.len + index % sort.count];
                     *lane = if values { keys.lane(entry) } else { entry as u32 };
                 }
                 let range = at * dtype.size()..(at + lanes.len()) * dtype.size();
-                store(dtype, lanes, &mut chunk.outputs[0].1[range]);
+                store(dtype, lanes, &mut part.outputs[0].1[range]);
             }
         },
     );

@@ -60,14 +60,14 @@ impl<'a> LaneData<'a> {
     }
 
     /// Sets `out[i]` to the element at `first + i·stride`, or to that at the nearest end of the data.
-    pub fn fetch_run(self, first: i64, stride: i64, out: &mut [u32]) {
+    pub fn fetch_strided(self, first: i64, stride: i64, out: &mut [u32]) {
         let end = i64::try_from(self.len()).unwrap_or(i64::MAX);
         let last = first + (out.len() as i64 - 1) * stride;
         if end == 0 {
             return out.fill(0);
         }
         if (0..end).contains(&first) && (0..end).contains(&last) {
-            return self.run(first, stride, out);
+            return self.strided(first, stride, out);
         }
         for (i, out) in out.iter_mut().enumerate() {
             *out = self.lane((first + i as i64 * stride).clamp(0, end - 1));
@@ -76,7 +76,7 @@ impl<'a> LaneData<'a> {
 
     /// Sets `out[i]` to the element at `first + i·stride`. All of them lie inside the data.
     #[inline]
-    pub fn run(self, first: i64, stride: i64, out: &mut [u32]) {
+    pub fn strided(self, first: i64, stride: i64, out: &mut [u32]) {
         let range = first as usize..(first as usize).wrapping_add(out.len());
         match (self, stride) {
             (_, 0) => out.fill(self.lane(first)),

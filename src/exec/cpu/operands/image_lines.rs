@@ -7,7 +7,7 @@ use multiversion::multiversion;
 /// Elements of a copy of a fixed size.
 const CHUNK: usize = 16;
 
-/// The part of a line that goes to a phase.
+/// The part of a line that goes to a stride phase.
 pub(super) struct LinePart {
     pub to: usize,
     /// The elements inside of the border, and the place of the first in memory.

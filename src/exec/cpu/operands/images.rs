@@ -1,8 +1,5 @@
-//! Blocks of images, laid out so that every window has its elements at the same distances from its place.
-//!
-//! If windows move by s elements along an axis, the elements at 0, s, 2s … are neighbours, then those at 1, 1 + s …: one
-//! *phase* follows the other, and a window moves by one element within each. Rows of a block also have elements that no
-//! window begins with, those behind the last window of a row.
+//! Blocks of images, laid out by [stride phases](StridePhases) so that every window has its elements at the same distances
+//! from its place. Rows of a block also have elements that no window begins with, those behind the last window of a row.
 
 use std::ops::Range;
 
@@ -10,6 +7,7 @@ use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
 use super::image_lines::{LinePart, Lines, lay_lines};
+use super::stride_phases::StridePhases;
 use super::windows::{Axis, BORDERS, WindowPlace, Windows};
 use crate::base::shape::Window;
 
@@ -24,37 +22,20 @@ pub(crate) struct Images<'w, 'a> {
     channels: Vec<i64>,
     /// Down and along.
     axes: [ImageAxis; 2],
-    /// The axes of window elements, outermost first: their number, and the axis of windows that they lie along, if any.
+    /// The axes of window elements, outermost first. Each has the number of its elements, and the position in `axes` of the
+    /// image axis that it lies along; `None` for an axis of channels.
     rows: SmallVec<[(usize, Option<usize>); 4]>,
 }
 
 #[derive(Clone, Debug)]
 struct ImageAxis {
-    window: Window,
+    phases: StridePhases,
     /// Places of windows.
     count: usize,
     /// Elements of memory between neighbours.
     unit: i64,
     /// The coordinates inside of the border.
     inside: Range<usize>,
-    /// The phases that windows reach.
-    phases: SmallVec<[usize; 4]>,
-}
-
-impl ImageAxis {
-    /// Elements of a phase that `count` windows cover.
-    fn len(&self, count: usize) -> usize {
-        let Window { size, step, dilation } = self.window;
-        count + (size - 1) * dilation / step
-    }
-
-    /// The phase of an element of a window by position among all, and the element's place in it.
-    fn tap(&self, element: usize) -> [usize; 2] {
-        let Window { step, dilation, .. } = self.window;
-        let at = element * dilation;
-        let phase = self.phases.iter().position(|&phase| phase == at % step);
-        [phase.unwrap_or(0), at / step]
-    }
 }
 
 /// The layout of a block of so many rows of windows.
@@ -62,7 +43,7 @@ impl ImageAxis {
 pub(crate) struct BlockLayout {
     /// Elements from one row of windows to the next.
     pub pitch: usize,
-    /// Elements of a phase, and of a channel.
+    /// Elements of a stride phase, and of a channel.
     phase: usize,
     pub channel: usize,
     /// Elements of a block.
@@ -125,7 +106,7 @@ impl<'w, 'a> Images<'w, 'a> {
     pub fn are_dense_3x3(&self) -> bool {
         let dense = Window { size: 3, step: 1, dilation: 1 };
         let taps = [(3, Some(0)), (3, Some(1))];
-        self.axes.iter().all(|axis| axis.window == dense)
+        self.axes.iter().all(|axis| axis.phases.window == dense)
             && self.rows.ends_with(&taps)
             && self.rows.iter().filter(|(_, tap)| tap.is_some()).count() == 2
     }
@@ -138,26 +119,27 @@ impl<'w, 'a> Images<'w, 'a> {
     /// The layout of blocks of `rows` rows of windows.
     pub fn layout(&self, rows: usize) -> BlockLayout {
         let [down, along] = &self.axes;
-        let pitch = along.len(along.count);
-        let phase = down.len(rows) * pitch;
-        let channel = phase * down.phases.len() * along.phases.len();
+        let pitch = along.phases.covered(along.count);
+        let phase = down.phases.covered(rows) * pitch;
+        let channel = phase * down.phases.count() * along.phases.count();
         let len = self.channels.len() * channel + BEHIND;
         BlockLayout { pitch, phase, channel, len }
     }
 
     /// The place of each element of a window in blocks of `layout`, counted from that of the window.
     pub fn offsets(&self, layout: &BlockLayout) -> Vec<usize> {
-        let phases = self.axes[1].phases.len();
+        let phases = self.axes[1].phases.count();
         // The distance of neighbours along an axis of channels.
         let mut channel = layout.channel * self.channels.len();
         let mut offsets = vec![0];
         for &(dim, tap) in &self.rows {
             channel /= if tap.is_none() { dim } else { 1 };
-            let place = |i: usize| match tap.map(|axis| (axis, self.axes[axis].tap(i))) {
-                None => i * channel,
-                Some((0, [phase, y])) => phase * phases * layout.phase + y * layout.pitch,
-                Some((_, [phase, x])) => phase * layout.phase + x,
-            };
+            let place =
+                |i: usize| match tap.map(|axis| (axis, self.axes[axis].phases.of_element(i))) {
+                    None => i * channel,
+                    Some((0, [phase, y])) => phase * phases * layout.phase + y * layout.pitch,
+                    Some((_, [phase, x])) => phase * layout.phase + x,
+                };
             let places: SmallVec<[usize; 16]> = (0..dim).map(place).collect();
             let mut next = Vec::with_capacity(offsets.len() * dim);
             offsets
@@ -180,24 +162,25 @@ impl<'w, 'a> Images<'w, 'a> {
         assert_eq!(block.len(), layout.len);
         let [down, along] = &self.axes;
         let origin = self.windows.origin(index);
-        let step = along.window.step;
+        let step = along.phases.window.step;
         let stride = along.unit * step as i64;
-        // For each phase along rows the elements inside of the border, and the place of the first in memory.
-        let inside = along.phases.iter().map(|&phase| {
+        // For each stride phase along rows the elements inside of the border, and the place of the first in memory.
+        let inside = along.phases.firsts.iter().map(|&phase| {
             let at = |bound: usize| bound.saturating_sub(phase).div_ceil(step).min(layout.pitch);
             let range = at(along.inside.start)..at(along.inside.end);
             let from = (phase + range.start * step) as i64 * along.unit;
             (range, from)
         });
         let inside: SmallVec<[(Range<usize>, i64); 4]> = inside.collect();
-        let lines = down.phases.iter().enumerate().flat_map(|(at, &phase)| {
-            (0..down.len(rows)).map(move |row| (at, row, (first + row) * down.window.step + phase))
+        let lines = down.phases.firsts.iter().enumerate().flat_map(|(at, &phase)| {
+            (0..down.phases.covered(rows))
+                .map(move |row| (at, row, (first + row) * down.phases.window.step + phase))
         });
         let (data, border) = (cast_slice(self.windows.data), f32::from_bits(self.windows.border));
         let mut parts: SmallVec<[LinePart; 64]> = SmallVec::new();
         for (phase, row, y) in lines {
             for (at, (range, from)) in inside.iter().enumerate() {
-                let to = (phase * along.phases.len() + at) * layout.phase + row * layout.pitch;
+                let to = (phase * along.phases.count() + at) * layout.phase + row * layout.pitch;
                 let is_inside = down.inside.contains(&y) && !range.is_empty();
                 let inside = if is_inside { range.clone() } else { 0..0 };
                 let from = origin + y as i64 * down.unit + from;
@@ -252,11 +235,7 @@ fn image_axis(
         }
     }
     inside.end = inside.end.max(inside.start);
-    let mut phases: SmallVec<[usize; 4]> =
-        (0..window.size).map(|k| k * window.dilation % window.step).collect();
-    phases.sort_unstable();
-    phases.dedup();
-    Some(ImageAxis { window, count: axis.dim, unit, inside, phases })
+    Some(ImageAxis { phases: StridePhases::of(window), count: axis.dim, unit, inside })
 }
 
 /// The windows whose places lie along `places` and whose elements lie along `elements`, if both step through memory and

@@ -8,7 +8,7 @@ use crate::exec::cpu::failures::Failures;
 use crate::exec::cpu::operands::strided::StridedInput;
 use crate::plan::{OperandSource, StepOperand};
 
-/// Cost in flops of a lane that is looked up alone, or in a short run.
+/// Cost in flops of a lane that is looked up alone, or in a short stretch.
 const FETCH_FLOPS: u64 = 24;
 
 /// An operand as a tape sees it: a sequence of lanes, in row-major order of its space.
@@ -53,14 +53,15 @@ impl<'a> BoundInput<'a> {
         }
     }
 
-    /// Copies the first lane of each of `out.len()` runs of `len` lanes, from run `first` on.
-    pub fn fetch_runs(&self, first: usize, len: usize, out: &mut [u32]) {
+    /// Copies the first lane of each of `out.len()` stretches of `len` lanes, from stretch `first` on.
+    pub fn fetch_stretches(&self, first: usize, len: usize, out: &mut [u32]) {
         if let Self::Strided(strided) = self {
-            strided.fetch_runs(first, len, out);
+            strided.fetch_stretches(first, len, out);
         }
     }
 
-    /// Number of neighbouring lanes that are one element: a divisor of the number of all lanes.
+    /// Number of neighbouring lanes that hold the same element, since the innermost stride is 0. It divides the number of
+    /// all lanes.
     pub fn repeats(&self) -> usize {
         match self {
             Self::Strided(strided) => strided.repeats(),
@@ -76,10 +77,11 @@ impl<'a> BoundInput<'a> {
         }
     }
 
-    /// The distance of neighbours within runs of `len` lanes, if that is the same for all, and elements are counters.
-    pub fn stride_in_runs(&self, len: usize) -> Option<i64> {
+    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
+    /// the operand counts positions.
+    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
         match self {
-            Self::Strided(strided) => strided.stride_in_runs(len),
+            Self::Strided(strided) => strided.stride_in_stretches(len),
             Self::Memory(_) | Self::Table(_) | Self::Failures(_) => None,
         }
     }
@@ -103,9 +105,9 @@ impl<'a> BoundInput<'a> {
 
     fn through(view: &View, data: LaneData<'a>, clamp: bool) -> Self {
         if let (LaneData::Words(words), false, Some(len)) = (data, clamp, view.one_run())
-            && let Some(run) = words.get(view.offset as usize..view.offset as usize + len)
+            && let Some(words) = words.get(view.offset as usize..view.offset as usize + len)
         {
-            return Self::Memory(run);
+            return Self::Memory(words);
         }
         Self::Strided(StridedInput::new(view, data, clamp))
     }

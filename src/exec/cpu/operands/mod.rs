@@ -1,4 +1,4 @@
-//! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in chunks.
+//! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in parts.
 
 mod data;
 pub(crate) mod halves;
@@ -8,6 +8,7 @@ mod input;
 mod output;
 mod panels;
 pub(crate) mod prefetch;
+mod stride_phases;
 mod strided;
 mod windows;
 
@@ -15,8 +16,9 @@ pub(crate) use image_lines::copy_rows;
 pub(crate) use images::{BlockLayout, Images};
 pub(crate) use input::BoundInput;
 pub(crate) use output::{
-    ALONE, Chunk, SharedOutputs, for_each, map_each, parts, parts_with_helpers_at_hand,
-    rows_of_blocks, split, store,
+    ALONE, OutputPart, SharedOutputs, for_each, map_each, parts, parts_with_spinning_helpers,
+    rows_of_blocks, split, store, words,
 };
 pub(crate) use panels::{PanelPieces, fill_by_squares};
+pub(crate) use stride_phases::StridePhases;
 pub(crate) use windows::Windows;

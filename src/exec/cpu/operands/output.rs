@@ -1,4 +1,4 @@
-//! Outputs of a step, stored in their element types and shared out over threads in chunks.
+//! Outputs of a step, stored in their element types and shared out over threads in parts.
 
 use std::marker::PhantomData;
 use std::slice::from_raw_parts_mut;
@@ -7,10 +7,8 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
 use super::halves::to_halves;
-use super::input::BoundInput;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::tape::{Machine, RootPlaces, Span};
 use crate::exec::threads;
 pub(crate) use crate::exec::threads::{for_each, map_each};
 
@@ -20,8 +18,8 @@ pub(crate) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
 const PART: u64 = 1_000 / threads::SMALLER as u64;
 /// Flops and words moved in a nanosecond by one thread: 35 from memory, 50 from the caches.
 const RATE: u64 = 40;
-/// Flops and words moved that are worth a part of their own, where another thread waits awake for it. To begin and end
-/// with it takes some 400 ns.
+/// Flops and words moved that are worth a part of their own, where another thread spins for it. To begin and end with
+/// it takes some 400 ns.
 const SHORT_PART: u64 = 20_000 / threads::SMALLER as u64;
 
 /// Returns the number of parts into which work of `cost` flops and moved words is cut.
@@ -34,10 +32,10 @@ pub(crate) fn parts(cost: u64) -> usize {
     usize::try_from(cost / (PART * RATE)).unwrap_or(most).clamp(1, most)
 }
 
-/// As [`parts`], for work whose results do not depend on how it is cut. Helpers that wait awake share short work too.
-pub(crate) fn parts_with_helpers_at_hand(cost: u64) -> usize {
+/// As [`parts`], for work whose results do not depend on how it is cut. Helpers that spin share short work too.
+pub(crate) fn parts_with_spinning_helpers(cost: u64) -> usize {
     let short = usize::try_from(cost / SHORT_PART).unwrap_or(usize::MAX);
-    if cost < ALONE * RATE && short > 1 { short.min(threads::at_hand()) } else { parts(cost) }
+    if cost < ALONE * RATE && short > 1 { short.min(threads::spinning()) } else { parts(cost) }
 }
 
 /// Returns the rows of a block, at most `most`, with which the busiest of `threads` threads has the least to do. `count`
@@ -57,7 +55,7 @@ pub(crate) fn rows_of_blocks(
 }
 
 /// A range of every output of a step.
-pub(crate) struct Chunk<'a> {
+pub(crate) struct OutputPart<'a> {
     pub start: usize,
     pub len: usize,
     /// The bytes of the range, by output.
@@ -71,7 +69,7 @@ pub(crate) struct SharedOutputs<'a> {
     borrow: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: the value stands for borrowed bytes, and callers of `chunk` keep their ranges apart.
+// SAFETY: the value stands for borrowed bytes, and callers of `part` keep their ranges apart.
 unsafe impl Sync for SharedOutputs<'_> {}
 
 impl<'a> SharedOutputs<'a> {
@@ -94,28 +92,28 @@ impl<'a> SharedOutputs<'a> {
     /// Returns `len` elements of each output, from the one at `start` on.
     ///
     /// # Safety
-    /// Nothing else reads or writes these elements while the chunk lives.
-    pub unsafe fn chunk(&self, start: usize, len: usize) -> Chunk<'_> {
+    /// Nothing else reads or writes these elements while the part lives.
+    pub unsafe fn part(&self, start: usize, len: usize) -> OutputPart<'_> {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
         let part = |&(dtype, all): &(DType, *mut u8)| {
             let size = dtype.size();
             // SAFETY: the output has at least `self.len` elements, and the caller keeps others away from this range.
             (dtype, unsafe { from_raw_parts_mut(all.add(start * size), len * size) })
         };
-        Chunk { start, len, outputs: self.outputs.iter().map(part).collect() }
+        OutputPart { start, len, outputs: self.outputs.iter().map(part).collect() }
     }
 }
 
-/// Cuts `outputs`, each of `len` elements, into at most `parts` chunks of whole `unit`s.
+/// Cuts `outputs`, each of `len` elements, into at most `parts` parts of whole `unit`s.
 pub(crate) fn split(
     outputs: &mut [HostBuffer],
     len: usize,
     parts: usize,
     unit: usize,
-) -> Vec<Chunk<'_>> {
+) -> Vec<OutputPart<'_>> {
     let per = len.div_ceil(parts.max(1)).next_multiple_of(unit.max(1)).max(1);
     let all = outputs.iter_mut().map(|output| (output.dtype(), output.bytes_mut()));
-    Chunk { start: 0, len, outputs: all.collect() }.cut(per)
+    OutputPart { start: 0, len, outputs: all.collect() }.cut(per)
 }
 
 pub(crate) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
@@ -131,12 +129,12 @@ pub(crate) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
 }
 
 /// Returns `len` words, from the one at `at` on.
-fn words(bytes: &mut [u8], at: usize, len: usize) -> &mut [u32] {
+pub(crate) fn words(bytes: &mut [u8], at: usize, len: usize) -> &mut [u32] {
     cast_slice_mut(&mut bytes[4 * at..4 * (at + len)])
 }
 
-impl<'a> Chunk<'a> {
-    /// Cuts the chunk into pieces of `per` elements, of which the last may be shorter.
+impl<'a> OutputPart<'a> {
+    /// Cuts the part into pieces of `per` elements, of which the last may be shorter.
     pub fn cut(self, per: usize) -> Vec<Self> {
         if (1..=per).contains(&self.len) {
             return vec![self];
@@ -153,59 +151,10 @@ impl<'a> Chunk<'a> {
         pieces
     }
 
-    /// Returns `len` elements of output `index` from the one at `at` in the chunk on. The elements are words.
+    /// Returns `len` elements of output `index` from the one at `at` in the part on. The elements are words.
     pub fn words(&mut self, index: usize, at: usize, len: usize) -> &mut [u32] {
         words(self.outputs[index].1, at, len)
     }
-
-    /// Runs `machine` over the chunk and stores its roots as the outputs. `acc` holds the form's combined values for
-    /// these elements, or is empty.
-    pub fn write(
-        &mut self,
-        machine: &mut Machine<'_>,
-        inputs: &[Option<BoundInput<'_>>],
-        acc: &[u32],
-    ) {
-        let mut done = 0;
-        while done < self.len {
-            let len = machine.reach(self.start + done).min(self.len - done);
-            let acc = acc.get(done..done + len).unwrap_or(&[]);
-            let span = Span { inputs, start: self.start + done, len, acc };
-            self.write_tile(machine, &span, done);
-            done += len;
-        }
-    }
-
-    /// Runs `machine` over `span`, which begins `at` elements into the chunk, and stores its roots.
-    pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: &Span<'_>, at: usize) {
-        let mut places = RootPlaces::new();
-        let mut elsewhere = false;
-        for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
-            let place = lies_in_place(machine, index, *dtype).then(|| words(bytes, at, span.len));
-            elsewhere |= place.is_none();
-            places.push(place);
-        }
-        machine.run_to(span, &mut places);
-        drop(places);
-        if elsewhere {
-            self.store_others(machine, span, at);
-        }
-    }
-
-    /// Stores the roots that were not computed in place.
-    fn store_others(&mut self, machine: &Machine<'_>, span: &Span<'_>, at: usize) {
-        for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
-            if !lies_in_place(machine, index, *dtype) {
-                let range = at * dtype.size()..(at + span.len) * dtype.size();
-                store(*dtype, machine.root(index, span), &mut bytes[range]);
-            }
-        }
-    }
-}
-
-/// Returns whether root `index` is computed directly in its output of type `dtype`.
-fn lies_in_place(machine: &Machine<'_>, index: usize, dtype: DType) -> bool {
-    !matches!(dtype, DType::F16 | DType::Bool) && machine.has_place(index)
 }
 
 #[cfg(test)]
@@ -226,8 +175,8 @@ mod tests {
         let write = |thread: usize| {
             for start in (thread * RANGE..LEN).step_by(3 * RANGE) {
                 // SAFETY: each thread has every third range.
-                let chunk = unsafe { shared.chunk(start, RANGE.min(LEN - start)) };
-                for (_, bytes) in chunk.outputs {
+                let part = unsafe { shared.part(start, RANGE.min(LEN - start)) };
+                for (_, bytes) in part.outputs {
                     bytes.iter_mut().for_each(|byte| *byte += 1 + thread as u8);
                 }
             }
@@ -250,6 +199,6 @@ mod tests {
         let mut outputs = outputs();
         let shared = SharedOutputs::new(&mut outputs);
         // SAFETY: nobody else uses these outputs.
-        let _chunk = unsafe { shared.chunk(LEN - 3, 4) };
+        let _chunk = unsafe { shared.part(LEN - 3, 4) };
     }
 }

@@ -1,4 +1,4 @@
-//! Elements that are read through a strided index map, in runs along its innermost axis.
+//! Elements that are read through a strided index map, in stretches along its innermost axis.
 
 use smallvec::SmallVec;
 
@@ -6,8 +6,8 @@ use super::data::LaneData;
 use super::panels::PanelPieces;
 use crate::base::shape::View;
 
-/// Length of a run from which the search for its start costs little.
-const LONG_RUN: usize = 64;
+/// Length of a stretch from which the search for its start costs little.
+const LONG_STRETCH: usize = 64;
 
 /// Lanes that are read through a strided index map.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl<'a> StridedInput<'a> {
         Self { axes: collapse(view), offset: view.offset, data, clamp }
     }
 
-    /// Number of neighbouring lanes that are one element.
+    /// Number of neighbouring lanes that hold the same element.
     pub fn repeats(&self) -> usize {
         let StridedAxis { dim, stride } = self.axes[0];
         if stride == 0 { dim } else { 1 }
@@ -103,19 +103,20 @@ impl<'a> StridedInput<'a> {
         repeats.then(|| inner.iter().map(|axis| axis.dim).product())
     }
 
-    /// The distance of neighbours within runs of `len` lanes, if that is the same for all, and elements are counters.
-    pub fn stride_in_runs(&self, len: usize) -> Option<i64> {
+    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
+    /// the elements count positions.
+    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
         let StridedAxis { dim, stride } = self.axes[0];
         let counts = matches!(self.data, LaneData::Iota) && !self.clamp;
         (counts && dim.is_multiple_of(len)).then_some(stride)
     }
 
-    /// Returns whether lanes cost more than a copy. Cheap lanes come in long runs with a stride of 0 or 1, and are
+    /// Returns whether lanes cost more than a copy. Cheap lanes come in long stretches with a stride of 0 or 1, and are
     /// never clamped.
     pub fn is_costly(&self) -> bool {
         let StridedAxis { dim, stride } = self.axes[0];
-        let is_one_run = self.axes.len() == 1 || dim >= LONG_RUN;
-        self.clamp || !is_one_run || !matches!(stride, 0 | 1)
+        let is_one_stretch = self.axes.len() == 1 || dim >= LONG_STRETCH;
+        self.clamp || !is_one_stretch || !matches!(stride, 0 | 1)
     }
 
     /// Copies the elements from `start` on to `out`.
@@ -123,10 +124,10 @@ impl<'a> StridedInput<'a> {
         self.fetch_along(&self.axes, start, out);
     }
 
-    /// Copies the first element of each of `out.len()` runs of `len` elements, from run `first` on.
-    pub fn fetch_runs(&self, first: usize, len: usize, out: &mut [u32]) {
+    /// Copies the first element of each of `out.len()` stretches of `len` elements, from stretch `first` on.
+    pub fn fetch_stretches(&self, first: usize, len: usize, out: &mut [u32]) {
         match &self.axes[..] {
-            // The runs are the innermost axis.
+            // The stretches are the innermost axis.
             [inner, outer @ ..] if inner.dim == len && !outer.is_empty() => {
                 self.fetch_along(outer, first, out);
             }
@@ -143,12 +144,12 @@ impl<'a> StridedInput<'a> {
         let mut done = 0;
         while done < out.len() {
             let (first, len) = runs.next(out.len() - done);
-            self.run(first, stride, &mut out[done..done + len]);
+            self.copy(first, stride, &mut out[done..done + len]);
             done += len;
         }
     }
 
-    /// As [`fetch_along`](Self::fetch_along), for elements that come from two contiguous runs in turns, as in an image of
+    /// As [`fetch_along`](Self::fetch_along), for elements that come from two contiguous stretches in turns, as in an image of
     /// twice the width. Returns `false`, and copies nothing, for others.
     fn fetch_pairs(&self, axes: &[StridedAxis], start: usize, out: &mut [u32]) -> bool {
         let (LaneData::Words(data), false) = (self.data, self.clamp) else { return false };
@@ -198,7 +199,7 @@ impl<'a> StridedInput<'a> {
             let (row, _) = rows.next(1);
             let mut done = 0;
             for &(first, len) in &places {
-                self.run(row + first, inner[0].stride, &mut out[done..done + len]);
+                self.copy(row + first, inner[0].stride, &mut out[done..done + len]);
                 done += len;
             }
         }
@@ -248,12 +249,12 @@ impl<'a> StridedInput<'a> {
         Some((inner, if outer.is_empty() { ONCE } else { outer }))
     }
 
-    fn run(&self, first: i64, stride: i64, out: &mut [u32]) {
+    fn copy(&self, first: i64, stride: i64, out: &mut [u32]) {
         let last = first + (out.len() as i64 - 1) * stride;
         let end = self.data.len() as u64;
         let inside = |index: i64| index >= 0 && (index as u64) < end;
         if !self.clamp || (inside(first) && inside(last)) {
-            return self.data.run(first, stride, out);
+            return self.data.strided(first, stride, out);
         }
         if end == 0 {
             return out.fill(0);

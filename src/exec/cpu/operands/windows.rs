@@ -108,7 +108,7 @@ impl<'a> Windows<'a> {
         };
         let columns = rank - columns;
         let (batch, rows, columns) = (axes(0..batch), axes(batch..columns), axes(columns..rank));
-        // Elements inside of the border lie in the value: this is what a border is.
+        // With counters, every element outside of the value is border, so that all elements inside of it exist.
         let lies_there = !counters.is_empty() || view.is_inside(data.len());
         lies_there.then_some(Self { data, border, batch, rows, columns, origin, inside })
     }

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use smallvec::{SmallVec, smallvec};
 
 use super::pair::Second;
-use super::{Arg, ByColumn, ByRun, Instruction, LONGEST, TILE, Tape, TapeOp};
+use super::{Arg, InnerBroadcast, Instruction, LONGEST, OuterBroadcast, TILE, Tape, TapeOp};
 use crate::base::dtype::{Scalar, Ty};
 use crate::exec::cpu::operands::BoundInput;
 use crate::expr::{Binary, Expr, ExprNode, Failure, Ref, Unary};
 
-/// Least elements of a run. Values of shorter runs are computed for each element.
+/// Least elements of a stretch. Values of shorter stretches are computed for each element.
 const SHORTEST: usize = 8;
 
 impl Tape {
@@ -28,7 +28,8 @@ impl Tape {
         roots.iter().for_each(|&root| compiler.spread(root));
         let roots_at: SmallVec<[Arg; 2]> = roots.iter().map(|r| compiler.args[r.index()]).collect();
         let once = |root: &Arg| roots_at.iter().filter(|&other| other == root).count() == 1;
-        let is_own = |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
+        let is_direct =
+            |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
         let used =
             compiler.instructions.iter().flat_map(|it| it.op.args().into_iter().chain([it.out]));
         let registers: BTreeSet<u16> = used
@@ -36,45 +37,45 @@ impl Tape {
             .collect();
         Self {
             long_registers: registers.len(),
-            own: roots_at.iter().enumerate().map(is_own).collect(),
+            direct: roots_at.iter().enumerate().map(is_direct).collect(),
             roots: roots_at,
             instructions: compiler.instructions,
             constants: compiler.constants,
             registers: compiler.registers,
-            by_run: compiler.by_run,
-            by_column: compiler.by_column,
+            inner: compiler.inner,
+            outer: compiler.outer,
             flops: compiler.flops + 1,
         }
     }
 }
 
-/// The way in which the lanes of a node differ.
+/// The axes along which the lanes of a node are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Varies {
-    /// A constant.
-    Never,
-    /// Lanes of one [run](ByRun) are the same.
-    ByRun,
-    /// Lanes of one [column](ByColumn) are the same.
-    ByColumn,
-    ByElement,
+enum Broadcast {
+    /// All axes: the node is a constant.
+    All,
+    /// The innermost axes: the lanes of a [stretch](InnerBroadcast) are the same.
+    Inner,
+    /// The outer axes: the lanes of a [column](OuterBroadcast) are the same.
+    Outer,
+    None,
 }
 
-impl Varies {
-    /// The way in which a function of two nodes varies.
+impl Broadcast {
+    /// The axes along which a function of two nodes is the same.
     fn with(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Never, one) | (one, Self::Never) => one,
+            (Self::All, one) | (one, Self::All) => one,
             (one, same) if one == same => one,
-            _ => Self::ByElement,
+            _ => Self::None,
         }
     }
 }
 
-/// A fetch of elements that lie at equal distances within each run.
-struct FetchOfRuns {
+/// A fetch of elements that lie at equal distances within each stretch.
+struct FetchOfStretches {
     table: u16,
-    /// The position of an element is the sum of this node, which has one value a run, and of the operand `counter`.
+    /// The position of an element is the sum of this node, which has one value a stretch, and of the operand `counter`.
     base: Ref,
     counter: u16,
     stride: i64,
@@ -98,20 +99,20 @@ struct Compiler<'e> {
     expr: &'e Expr,
     scalars: &'e [Scalar],
     inputs: &'e [Option<BoundInput<'e>>],
-    varies: Vec<Varies>,
+    broadcast: Vec<Broadcast>,
     /// Number of readers of each node that are still to come.
     readers: Vec<u32>,
     /// The lanes of each node, if it has any.
     args: Vec<Arg>,
-    /// The register of each node that is computed for one lane a run.
-    run_args: Vec<Option<u16>>,
+    /// The register of each node that is computed for one lane a stretch.
+    stretch_args: Vec<Option<u16>>,
     free: Vec<u16>,
     registers: u16,
     instructions: Vec<Instruction>,
     constants: Vec<(u16, u32)>,
-    by_run: ByRun,
-    by_column: ByColumn,
-    /// Flops of one element, without those of its run and of the column of a short row.
+    inner: InnerBroadcast,
+    outer: OuterBroadcast,
+    /// Flops of one element, without those of its stretch and of the column of a short row.
     flops: u64,
 }
 
@@ -136,24 +137,24 @@ impl<'e> Compiler<'e> {
             expr,
             scalars,
             inputs,
-            varies: vec![Varies::ByElement; expr.len()],
+            broadcast: vec![Broadcast::None; expr.len()],
             readers: vec![0; expr.len()],
             args: vec![Arg::Acc; expr.len()],
-            run_args: vec![None; expr.len()],
+            stretch_args: vec![None; expr.len()],
             free: Vec::new(),
             registers: 0,
             instructions: Vec::new(),
             constants: Vec::new(),
-            by_run: ByRun {
+            inner: InnerBroadcast {
                 len: repeats.unwrap_or(usize::MAX),
                 instructions: Vec::new(),
                 spread: Vec::new(),
             },
-            by_column: ByColumn { period: periods.unwrap_or(1), instructions: Vec::new() },
+            outer: OuterBroadcast { period: periods.unwrap_or(1), instructions: Vec::new() },
             flops: 0,
         };
         for &r in &reachable {
-            compiler.varies[r.index()] = compiler.varies(r, roots);
+            compiler.broadcast[r.index()] = compiler.broadcast(r, roots);
         }
         for &r in reachable.iter().rev() {
             if compiler.readers[r.index()] > 0 || roots.contains(&r) {
@@ -165,26 +166,24 @@ impl<'e> Compiler<'e> {
         compiler
     }
 
-    fn varies(&self, r: Ref, roots: &[Ref]) -> Varies {
+    fn broadcast(&self, r: Ref, roots: &[Ref]) -> Broadcast {
         let node = self.expr.node(r);
         match node {
-            ExprNode::Const(_) | ExprNode::Scalar(_) => Varies::Never,
-            ExprNode::Acc => Varies::ByElement,
-            ExprNode::Load(_) if roots.contains(&r) => Varies::ByElement,
+            ExprNode::Const(_) | ExprNode::Scalar(_) => Broadcast::All,
+            ExprNode::Acc => Broadcast::None,
+            ExprNode::Load(_) if roots.contains(&r) => Broadcast::None,
             ExprNode::Load(n) => match &self.inputs[usize::from(n)] {
-                Some(input) if input.repeats().is_multiple_of(self.by_run.len) => Varies::ByRun,
+                Some(input) if input.repeats().is_multiple_of(self.inner.len) => Broadcast::Inner,
                 Some(input)
-                    if input
-                        .period()
-                        .is_some_and(|it| self.by_column.period.is_multiple_of(it)) =>
+                    if input.period().is_some_and(|it| self.outer.period.is_multiple_of(it)) =>
                 {
-                    Varies::ByColumn
+                    Broadcast::Outer
                 }
-                _ => Varies::ByElement,
+                _ => Broadcast::None,
             },
             node => {
-                let operands = node.operands().map(|operand| self.varies[operand.index()]);
-                operands.fold(Varies::Never, Varies::with)
+                let operands = node.operands().map(|operand| self.broadcast[operand.index()]);
+                operands.fold(Broadcast::All, Broadcast::with)
             }
         }
     }
@@ -206,24 +205,24 @@ impl<'e> Compiler<'e> {
             }
             _ => {}
         }
-        match self.varies[r.index()] {
-            Varies::Never | Varies::ByRun => {
-                let op = self.op(node, |r| self.run_arg(r));
-                self.run_args[r.index()] = Some(self.run_instruction(op));
+        match self.broadcast[r.index()] {
+            Broadcast::All | Broadcast::Inner => {
+                let op = self.op(node, |r| self.stretch_arg(r));
+                self.stretch_args[r.index()] = Some(self.stretch_instruction(op));
             }
-            Varies::ByColumn => {
-                // Functions of constants alone are computed by run.
+            Broadcast::Outer => {
+                // Functions of constants alone are computed by stretch.
                 self.reads(node).into_iter().for_each(|operand| self.spread(operand));
                 let op = self.op(node, |r| self.args[r.index()]);
                 let out = Arg::Register(self.register());
-                self.by_column.instructions.push(Instruction { op, out });
+                self.outer.instructions.push(Instruction { op, out });
                 // Values of longer rows may be computed in each tile.
-                if self.by_column.period > TILE {
+                if self.outer.period > TILE {
                     self.flops += node.flops();
                 }
                 self.args[r.index()] = out;
             }
-            Varies::ByElement => self.by_element(r, node, root),
+            Broadcast::None => self.by_element(r, node, root),
         }
     }
 
@@ -231,8 +230,8 @@ impl<'e> Compiler<'e> {
         let is_sigmoid = sigmoid_of(self.expr, node).is_some();
         self.flops += if is_sigmoid { SIGMOID_FLOPS } else { node.flops() };
         let pair = self.pair(node);
-        let op = match (self.fetch_of_runs(node), self.shifted_fetch(node), pair) {
-            (Some(fetch), ..) => self.run_fetch(&fetch),
+        let op = match (self.fetch_of_stretches(node), self.shifted_fetch(node), pair) {
+            (Some(fetch), ..) => self.stretch_fetch(&fetch),
             (None, Some(op), _) => op,
             (None, None, Some((op, _))) => op,
             (None, None, None) => {
@@ -271,75 +270,76 @@ impl<'e> Compiler<'e> {
         }
     }
 
-    /// The lane of each run of a node that does not vary within runs.
-    fn run_arg(&self, r: Ref) -> Arg {
-        self.run_args[r.index()].map_or(self.args[r.index()], Arg::Register)
+    /// The lane of each stretch of a node that is the same within stretches.
+    fn stretch_arg(&self, r: Ref) -> Arg {
+        self.stretch_args[r.index()].map_or(self.args[r.index()], Arg::Register)
     }
 
-    fn run_instruction(&mut self, op: TapeOp) -> u16 {
+    fn stretch_instruction(&mut self, op: TapeOp) -> u16 {
         let register = self.register();
-        self.by_run.instructions.push(Instruction { op, out: Arg::Register(register) });
+        self.inner.instructions.push(Instruction { op, out: Arg::Register(register) });
         register
     }
 
-    /// Gives lanes to a node that is computed for one lane a run.
+    /// Gives lanes to a node that is computed for one lane a stretch.
     fn spread(&mut self, r: Ref) {
-        let Some(from) = self.run_args[r.index()] else { return };
+        let Some(from) = self.stretch_args[r.index()] else { return };
         if self.args[r.index()] == Arg::Acc {
             let to = self.register();
-            self.by_run.spread.push((from, to));
+            self.inner.spread.push((from, to));
             self.args[r.index()] = Arg::Register(to);
         }
     }
 
-    /// Returns `node` as a fetch of runs, if it is one.
-    fn fetch_of_runs(&self, node: ExprNode) -> Option<FetchOfRuns> {
+    /// Returns `node` as a fetch of stretches, if it is one.
+    fn fetch_of_stretches(&self, node: ExprNode) -> Option<FetchOfStretches> {
         let ExprNode::Fetch(table, at) = node else { return None };
         let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
         let counter = |r: Ref| match self.expr.node(r) {
-            // A fetch at a position that is the same for each run is computed once a run.
-            ExprNode::Load(n) if self.varies[r.index()] != Varies::ByRun => {
+            // A fetch at a position that is the same within each stretch is computed once a stretch.
+            ExprNode::Load(n) if self.broadcast[r.index()] != Broadcast::Inner => {
                 let input = self.inputs[usize::from(n)].as_ref()?;
-                Some((n, input.stride_in_runs(self.by_run.len)?))
+                Some((n, input.stride_in_stretches(self.inner.len)?))
             }
             _ => None,
         };
-        let is_by_run = |r: Ref| self.varies[r.index()] == Varies::ByRun;
+        let is_inner = |r: Ref| self.broadcast[r.index()] == Broadcast::Inner;
         let (base, (counter, stride)) =
-            if is_by_run(x) { (x, counter(y)?) } else { (y, counter(x).filter(|_| is_by_run(y))?) };
-        Some(FetchOfRuns { table, base, counter, stride })
+            if is_inner(x) { (x, counter(y)?) } else { (y, counter(x).filter(|_| is_inner(y))?) };
+        Some(FetchOfStretches { table, base, counter, stride })
     }
 
-    /// The table and the parts of the position of `node`, if it is a fetch at the sum of a value by run and one by column.
+    /// The table and the parts of the position of `node`, if it is a fetch at the sum of a value by stretch and one by
+    /// column.
     fn shifted(&self, node: ExprNode) -> Option<(u16, Ref, Ref)> {
-        /// Fewest elements of a run that are fetched at once.
-        const LONG_RUN: usize = 32;
+        /// Fewest elements of a stretch that are fetched at once.
+        const LONG_STRETCH: usize = 32;
         let ExprNode::Fetch(table, at) = node else { return None };
         let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
-        match [x, y].map(|r| self.varies[r.index()]) {
-            _ if self.by_run.len < LONG_RUN => None,
-            [Varies::ByRun, Varies::ByColumn] => Some((table, x, y)),
-            [Varies::ByColumn, Varies::ByRun] => Some((table, y, x)),
+        match [x, y].map(|r| self.broadcast[r.index()]) {
+            _ if self.inner.len < LONG_STRETCH => None,
+            [Broadcast::Inner, Broadcast::Outer] => Some((table, x, y)),
+            [Broadcast::Outer, Broadcast::Inner] => Some((table, y, x)),
             _ => None,
         }
     }
 
     fn shifted_fetch(&self, node: ExprNode) -> Option<TapeOp> {
         let (table, base, column) = self.shifted(node)?;
-        let Arg::Register(base) = self.run_arg(base) else { return None };
+        let Arg::Register(base) = self.stretch_arg(base) else { return None };
         Some(TapeOp::FetchShifted(table, base, self.args[column.index()]))
     }
 
-    fn run_fetch(&mut self, fetch: &FetchOfRuns) -> TapeOp {
-        let &FetchOfRuns { table, base, counter, stride } = fetch;
-        let start = Arg::Register(self.run_instruction(TapeOp::Load(counter)));
-        let sum = TapeOp::Binary(Binary::Add, Ty::I32, self.run_arg(base), start);
-        TapeOp::FetchRuns(table, self.run_instruction(sum), stride)
+    fn stretch_fetch(&mut self, fetch: &FetchOfStretches) -> TapeOp {
+        let &FetchOfStretches { table, base, counter, stride } = fetch;
+        let start = Arg::Register(self.stretch_instruction(TapeOp::Load(counter)));
+        let sum = TapeOp::Binary(Binary::Add, Ty::I32, self.stretch_arg(base), start);
+        TapeOp::FetchStretches(table, self.stretch_instruction(sum), stride)
     }
 
-    /// The nodes whose lanes or runs `node` reads.
+    /// The nodes whose lanes or stretches `node` reads.
     fn reads(&self, node: ExprNode) -> SmallVec<[Ref; 3]> {
-        match (self.fetch_of_runs(node), self.shifted(node), sigmoid_of(self.expr, node)) {
+        match (self.fetch_of_stretches(node), self.shifted(node), sigmoid_of(self.expr, node)) {
             (Some(fetch), ..) => smallvec![fetch.base],
             (_, Some((_, base, column)), _) => smallvec![base, column],
             (.., Some(x)) => smallvec![x],
@@ -378,7 +378,7 @@ impl<'e> Compiler<'e> {
             let readers = &mut self.readers[operand.index()];
             *readers -= 1;
             if *readers == 0
-                && self.varies[operand.index()] == Varies::ByElement
+                && self.broadcast[operand.index()] == Broadcast::None
                 && self.args[operand.index()] != out
                 && let Arg::Register(register) = self.args[operand.index()]
             {

@@ -195,7 +195,7 @@ pub(crate) fn spread(values: &[u32], len: usize, skip: usize, count: usize, out:
     for (i, &value) in values.iter().enumerate() {
         let end = ((i + 1) * len - skip).min(count);
         for at in (start..end).step_by(STEP) {
-            // Whole vectors may pass the end of the run, where the next run overwrites them.
+            // Whole vectors may pass the end of the stretch, where the next stretch overwrites them.
             match out[at..].first_chunk_mut::<STEP>() {
                 Some(out) => *out = [value; STEP],
                 None => out[at..end].fill(value),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_spread_over_runs_of_any_length() {
+    fn values_are_spread_over_stretches_of_any_length() {
         for len in [8_usize, 9, 16, 49, 300] {
             for count in [1, 15, 17, 100, 512] {
                 for skip in [0, 1, len - 1] {

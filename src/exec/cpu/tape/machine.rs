@@ -9,7 +9,9 @@ use smallvec::SmallVec;
 
 use super::{lanes, pair};
 use crate::exec::cpu::operands::BoundInput;
-use crate::exec::cpu::tape::{Arg, ByColumn, ByRun, Instruction, LONGEST, TILE, Tape, TapeOp};
+use crate::exec::cpu::tape::{
+    Arg, InnerBroadcast, Instruction, LONGEST, OuterBroadcast, TILE, Tape, TapeOp,
+};
 
 /// A register, or a part of one. Vectors that straddle two cache lines take twice as long, hence the alignment.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -67,16 +69,16 @@ impl Drop for RegisterBank {
 /// A tape and the registers of one thread.
 pub(crate) struct Machine<'t> {
     tape: &'t Tape,
-    /// The registers of the tape, and one for each root, for use if the root is not computed in place.
+    /// The registers of the tape, and one for each root, for use if the root is not written directly.
     registers: RegisterBank,
     /// Blocks of a register.
     blocks: usize,
-    /// The runs whose values are known.
-    runs: Range<usize>,
-    /// The number of runs of a walk; 0 if it is unknown.
-    all_runs: usize,
-    /// The run whose values the lanes hold, and the number of these lanes.
-    run: (usize, usize),
+    /// The stretches whose values are known.
+    stretches: Range<usize>,
+    /// The number of stretches of a walk; 0 if it is unknown.
+    all_stretches: usize,
+    /// The stretch whose values the lanes hold, and the number of these lanes.
+    spread: (usize, usize),
     /// The first column and the number of the lanes that hold the values of columns.
     columns: (usize, usize),
 }
@@ -91,9 +93,9 @@ pub(crate) struct Span<'a> {
     pub acc: &'a [u32],
 }
 
-/// Memory for the roots, by position; `None` for a root that stays in its register. It and spans are passed by reference:
-/// a copy would wait until all results before it are written.
-pub(crate) type RootPlaces<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
+/// The destinations of the roots, by position; `None` for a root that stays in its register. They and spans are passed by
+/// reference: a copy would wait until all results before it are written.
+pub(crate) type RootDestinations<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
 
 impl<'t> Machine<'t> {
     pub fn new(tape: &'t Tape) -> Self {
@@ -107,11 +109,20 @@ impl<'t> Machine<'t> {
             let first = usize::from(register) * blocks;
             registers.0[first..first + blocks].iter_mut().for_each(|block| block.0.fill(bits));
         }
-        Self { tape, registers, blocks, runs: 0..0, all_runs: 0, run: (0, 0), columns: (0, 0) }
+        Self {
+            tape,
+            registers,
+            blocks,
+            stretches: 0..0,
+            all_stretches: 0,
+            spread: (0, 0),
+            columns: (0, 0),
+        }
     }
 
-    /// Returns a machine for a walk over `len` elements of a space. Its registers are as long as the first-level cache allows:
-    /// an instruction takes some 20 ns beside its work. For the same reason, the values of many runs are computed at once.
+    /// Returns a machine for a walk over `len` elements of a space. Its registers are as long as the first-level cache
+    /// allows: an instruction takes some 20 ns beside its work. For the same reason, the values of many stretches are
+    /// computed at once.
     pub fn for_walk(tape: &'t Tape, len: usize, space: usize) -> Self {
         /// Most blocks of all registers of a tile, 16 KiB.
         const ALL: usize = 8;
@@ -119,8 +130,8 @@ impl<'t> Machine<'t> {
         let all = usize::from(tape.registers) + tape.roots.len();
         let kept = RegisterBank::SIZE / all.max(1);
         let blocks = (ALL / long.max(1)).min(kept).min(LONGEST / TILE).min(len.div_ceil(TILE));
-        let all_runs = space.div_ceil(tape.by_run.len.max(1));
-        Self { all_runs, ..Self::with_blocks(tape, blocks.max(1)) }
+        let all_stretches = space.div_ceil(tape.inner.len.max(1));
+        Self { all_stretches, ..Self::with_blocks(tape, blocks.max(1)) }
     }
 
     /// Runs the tape; `span.len` is at most [`longest_span`](Self::longest_span).
@@ -128,49 +139,51 @@ impl<'t> Machine<'t> {
         self.run_to(span, &mut []);
     }
 
-    /// Computes the values of the runs that `span` touches, and spreads them over its lanes. The inputs of all spans of a
-    /// machine are the same, so that values stay while the run does.
-    fn enter_runs(&mut self, span: &Span<'_>) {
-        /// Runs whose values are computed at once in a walk.
+    /// Computes the values of the stretches that `span` touches, and spreads them over its lanes. The inputs of all spans
+    /// of a machine are the same, so that values stay while the stretch does.
+    fn enter_stretches(&mut self, span: &Span<'_>) {
+        /// Stretches whose values are computed at once in a walk.
         const AHEAD: usize = 64;
-        let ByRun { len, instructions, spread } = &self.tape.by_run;
+        let InnerBroadcast { len, instructions, spread } = &self.tape.inner;
         if instructions.is_empty() || span.len == 0 {
             return;
         }
         let (first, last) = (span.start / len, (span.start + span.len - 1) / len);
-        if first == last && self.run.0 == first && self.run.1 >= span.len {
+        if first == last && self.spread.0 == first && self.spread.1 >= span.len {
             return;
         }
-        self.run = (first, if first == last { span.len } else { 0 });
+        self.spread = (first, if first == last { span.len } else { 0 });
         let needed = first..last + 1;
-        if !(self.runs.contains(&first) && self.runs.contains(&last)) {
-            let ahead = AHEAD.min(self.all_runs.saturating_sub(first));
-            self.runs = first..first + needed.len().max(ahead);
-            self.compute_runs(span);
+        if !(self.stretches.contains(&first) && self.stretches.contains(&last)) {
+            let ahead = AHEAD.min(self.all_stretches.saturating_sub(first));
+            self.stretches = first..first + needed.len().max(ahead);
+            self.compute_stretches(span);
         }
         let (registers, blocks) = (&mut self.registers.0, self.blocks);
         let before = span.start - first * len;
         for &(from, to) in spread {
             let (registers, out) = Registers::around(registers, blocks, to);
-            let values = &registers.lanes(from)[first - self.runs.start..][..needed.len()];
+            let values = &registers.lanes(from)[first - self.stretches.start..][..needed.len()];
             lanes::spread(values, *len, before, span.len, out);
         }
     }
 
-    /// Computes the values of the known runs.
-    fn compute_runs(&mut self, span: &Span<'_>) {
-        let ByRun { len, instructions, .. } = &self.tape.by_run;
-        let runs = Span { start: self.runs.start, len: self.runs.len(), acc: &[], ..*span };
+    /// Computes the values of the known stretches.
+    fn compute_stretches(&mut self, span: &Span<'_>) {
+        let InnerBroadcast { len, instructions, .. } = &self.tape.inner;
+        let known =
+            Span { start: self.stretches.start, len: self.stretches.len(), acc: &[], ..*span };
         let (registers, blocks) = (&mut self.registers.0, self.blocks);
         for &Instruction { op, out } in instructions {
             let Arg::Register(register) = out else { continue };
             let (registers, out) = Registers::around(registers, blocks, register);
-            let out = &mut out[..runs.len];
-            let reader = Reader { tape: self.tape, span: &runs, registers, run: 0, places: &[] };
+            let out = &mut out[..known.len];
+            let reader =
+                Reader { tape: self.tape, span: &known, registers, first: 0, destinations: &[] };
             match op {
                 TapeOp::Load(operand) => {
                     if let Some(input) = &span.inputs[usize::from(operand)] {
-                        input.fetch_runs(runs.start, *len, out);
+                        input.fetch_stretches(known.start, *len, out);
                     }
                 }
                 op => reader.step(op, out),
@@ -180,7 +193,7 @@ impl<'t> Machine<'t> {
 
     /// Computes the values of the columns of `span`, unless the lanes hold them.
     fn enter_columns(&mut self, span: &Span<'_>) {
-        let ByColumn { period, instructions } = &self.tape.by_column;
+        let OuterBroadcast { period, instructions } = &self.tape.outer;
         let (first, len) = (span.start % period, span.len);
         if instructions.is_empty() || (self.columns.0 == first && self.columns.1 >= len) {
             return;
@@ -189,27 +202,29 @@ impl<'t> Machine<'t> {
         for &Instruction { op, out } in instructions {
             let Arg::Register(register) = out else { continue };
             let (registers, out) = Registers::around(&mut self.registers.0, self.blocks, register);
-            let reader = Reader { tape: self.tape, span, registers, run: 0, places: &[] };
+            let reader = Reader { tape: self.tape, span, registers, first: 0, destinations: &[] };
             reader.step(op, &mut out[..len]);
         }
     }
 
-    /// Runs the tape, and computes in `places` the roots that [may have a place](Self::has_place). Each place has
-    /// `span.len` lanes.
-    pub fn run_to(&mut self, span: &Span<'_>, places: &mut [Option<&mut [u32]>]) {
-        self.enter_runs(span);
+    /// Runs the tape, and computes in `destinations` the roots that [may be written directly](Self::is_direct). Each
+    /// destination has `span.len` lanes.
+    pub fn run_to(&mut self, span: &Span<'_>, destinations: &mut [Option<&mut [u32]>]) {
+        self.enter_stretches(span);
         self.enter_columns(span);
-        let run = (span.start / self.tape.by_run.len.max(1)).saturating_sub(self.runs.start);
+        let first = (span.start / self.tape.inner.len.max(1)).saturating_sub(self.stretches.start);
         let Self { tape, registers: RegisterBank(ref mut registers), blocks, .. } = *self;
         for &Instruction { op, out } in &tape.instructions {
             let register = match out {
                 Arg::Register(register) => register,
                 Arg::Root(root) => {
-                    if let Some(out) = places.get_mut(usize::from(root)).and_then(Option::take) {
+                    if let Some(out) =
+                        destinations.get_mut(usize::from(root)).and_then(Option::take)
+                    {
                         let registers = Registers::all(registers, blocks);
-                        let reader = Reader { tape, span, registers, run, places };
+                        let reader = Reader { tape, span, registers, first, destinations };
                         reader.step(op, out);
-                        places[usize::from(root)] = Some(out);
+                        destinations[usize::from(root)] = Some(out);
                         continue;
                     }
                     tape.registers + root
@@ -217,7 +232,7 @@ impl<'t> Machine<'t> {
                 Arg::Memory(_) | Arg::Acc => continue,
             };
             let (registers, out) = Registers::around(registers, blocks, register);
-            let reader = Reader { tape, span, registers, run, places };
+            let reader = Reader { tape, span, registers, first, destinations };
             reader.step(op, &mut out[..span.len]);
         }
     }
@@ -243,16 +258,16 @@ impl<'t> Machine<'t> {
         matches!(self.tape.roots[index], Arg::Memory(_))
     }
 
-    /// Returns whether root `index` may be given a place. Such a root is computed, and is no other root as well.
-    pub fn has_place(&self, index: usize) -> bool {
-        self.tape.own[index]
+    /// Returns whether root `index` may be written directly to its output.
+    pub fn is_direct(&self, index: usize) -> bool {
+        self.tape.direct[index]
     }
 
-    /// The lanes of root `index` after a run over the same span in which the root had no place.
+    /// The lanes of root `index` after a run over the same span in which the root had no destination.
     pub fn root<'a>(&'a self, index: usize, span: &'a Span<'_>) -> &'a [u32] {
         let registers = Registers::all(&self.registers.0, self.blocks);
         let Self { tape, .. } = *self;
-        Reader { tape, span, registers, run: 0, places: &[] }.lanes(tape.roots[index])
+        Reader { tape, span, registers, first: 0, destinations: &[] }.lanes(tape.roots[index])
     }
 }
 
@@ -296,9 +311,9 @@ struct Reader<'s, 'a> {
     tape: &'a Tape,
     span: &'s Span<'a>,
     registers: Registers<'a>,
-    /// The place of the span's first run among the known runs.
-    run: usize,
-    places: &'s [Option<&'a mut [u32]>],
+    /// The position of the span's first stretch among the known stretches.
+    first: usize,
+    destinations: &'s [Option<&'a mut [u32]>],
 }
 
 impl<'s, 'a: 's> Reader<'s, 'a> {
@@ -323,18 +338,18 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
                     table.fetch(lanes(at), 0, out);
                 }
             }
-            TapeOp::FetchRuns(operand, first, stride) => {
+            TapeOp::FetchStretches(operand, first, stride) => {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
-                    self.each_run(first, |first, skipped, range| {
+                    self.each_stretch(first, |first, skipped, range| {
                         let first = i64::from(first as i32) + skipped as i64 * stride;
-                        table.fetch_run(first, stride, &mut out[range]);
+                        table.fetch_strided(first, stride, &mut out[range]);
                     });
                 }
             }
             TapeOp::FetchShifted(operand, first, at) => {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
                     let at = lanes(at);
-                    self.each_run(first, |first, _, range| {
+                    self.each_stretch(first, |first, _, range| {
                         table.fetch(&at[range.clone()], first, &mut out[range]);
                     });
                 }
@@ -350,14 +365,14 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
         }
     }
 
-    /// Calls `work` for each run of the span: with its value in `register`, the number of its elements before the span, and
-    /// its lanes.
+    /// Calls `work` for each stretch of the span: with its value in `register`, the number of its elements before the span,
+    /// and its lanes.
     #[inline]
-    fn each_run(&self, register: u16, mut work: impl FnMut(u32, usize, Range<usize>)) {
-        let (&Span { start, len, .. }, run) = (self.span, self.tape.by_run.len);
-        let (mut skipped, mut done) = (start % run, 0);
-        for &value in &self.registers.lanes(register)[self.run..] {
-            let end = len.min(done + run - skipped);
+    fn each_stretch(&self, register: u16, mut work: impl FnMut(u32, usize, Range<usize>)) {
+        let (&Span { start, len, .. }, stretch) = (self.span, self.tape.inner.len);
+        let (mut skipped, mut done) = (start % stretch, 0);
+        for &value in &self.registers.lanes(register)[self.first..] {
+            let end = len.min(done + stretch - skipped);
             work(value, skipped, done..end);
             if end == len {
                 break;
@@ -371,8 +386,8 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
         let &Span { inputs, start, len, acc } = self.span;
         match arg {
             Arg::Register(register) => &self.registers.lanes(register)[..len],
-            Arg::Root(root) => match self.places.get(usize::from(root)) {
-                Some(Some(place)) => place,
+            Arg::Root(root) => match self.destinations.get(usize::from(root)) {
+                Some(Some(destination)) => destination,
                 _ => &self.registers.lanes(self.tape.registers + root)[..len],
             },
             Arg::Memory(operand) => match &inputs[usize::from(operand)] {

@@ -6,10 +6,11 @@ mod machine;
 pub(crate) mod math;
 pub(crate) mod pair;
 pub(crate) mod wide;
+mod write;
 
 use smallvec::SmallVec;
 
-pub(super) use self::machine::{Machine, RootPlaces, Span};
+pub(super) use self::machine::{Machine, Span};
 
 use crate::base::dtype::Ty;
 use crate::exec::cpu::operands::BoundInput;
@@ -47,10 +48,10 @@ pub(super) enum TapeOp {
     Cast(Ty, Ty, Arg),
     /// Fetches elements of a table.
     Fetch(u16, Arg),
-    /// Fetches elements of a table that lie at a distance from each other within each run. A register of one lane a run
-    /// has the position of the first.
-    FetchRuns(u16, u16, i64),
-    /// Fetches elements of a table at the sums of a position, of which a register has one for each run, and of lanes.
+    /// Fetches elements of a table that lie at a distance from each other within each stretch. A register of one lane a
+    /// stretch has the position of the first.
+    FetchStretches(u16, u16, i64),
+    /// Fetches elements of a table at the sums of a position, of which a register has one for each stretch, and of lanes.
     FetchShifted(u16, u16, Arg),
     /// Passes on its first argument, which marks failures, and reports their sites and positions.
     Check(u16, [Arg; 3]),
@@ -60,7 +61,7 @@ impl TapeOp {
     /// The sources that have a lane for each element.
     fn args(self) -> SmallVec<[Arg; 3]> {
         match self {
-            Self::Load(_) | Self::FetchRuns(..) => SmallVec::new(),
+            Self::Load(_) | Self::FetchStretches(..) => SmallVec::new(),
             Self::Unary(.., x)
             | Self::Sigmoid(x)
             | Self::Cast(.., x)
@@ -89,31 +90,33 @@ pub(super) struct Tape {
     /// The number of registers that the instructions of each tile read or write.
     pub long_registers: usize,
     pub roots: SmallVec<[Arg; 2]>,
-    /// True for each root that may be given a place. Such a root is computed, and is no other root as well.
-    pub own: SmallVec<[bool; 2]>,
-    /// The values that are the same for all elements of a run.
-    pub by_run: ByRun,
+    /// True for each root that may be written directly to its output. Such a root is computed, and is no other root as
+    /// well.
+    pub direct: SmallVec<[bool; 2]>,
+    /// The values that are the same for all elements of a stretch.
+    pub inner: InnerBroadcast,
     /// The values that are the same for all rows.
-    pub by_column: ByColumn,
+    pub outer: OuterBroadcast,
     flops: u64,
 }
 
-/// The part of a tape whose values are the same for all elements of a *run*: along the innermost axes of the space, none
-/// of its operands moves. It is computed for one lane a run, and its results are spread over the lanes of the run.
+/// The part of a tape whose operands are broadcast along the innermost axes of the space: their strides are 0 there.
+/// Neighbours along these axes are a *stretch*. The part is computed for one lane a stretch, and its results are spread
+/// over the lanes of the stretch.
 #[derive(Debug)]
-pub(super) struct ByRun {
-    /// Elements of a run. Runs begin at its multiples.
+pub(super) struct InnerBroadcast {
+    /// Elements of a stretch. Stretches begin at its multiples.
     pub len: usize,
-    /// Instructions over one lane a run.
+    /// Instructions over one lane a stretch.
     pub instructions: Vec<Instruction>,
-    /// Registers of one lane a run, each with the register of lanes that it is spread over.
+    /// Registers of one lane a stretch, each with the register of lanes that it is spread over.
     pub spread: Vec<(u16, u16)>,
 }
 
-/// The part of a tape whose values repeat with each row of the space: none of its operands moves from row to row. Its
-/// lanes stay from tile to tile, if these begin at the same column.
+/// The part of a tape whose operands are broadcast along the outer axes of the space: their strides are 0 there, so that
+/// values repeat with each row. Its lanes stay from tile to tile, if these begin at the same column.
 #[derive(Debug)]
-pub(super) struct ByColumn {
+pub(super) struct OuterBroadcast {
     /// Elements of a row.
     pub period: usize,
     pub instructions: Vec<Instruction>,
@@ -123,29 +126,29 @@ impl Tape {
     /// The number of elements that threads share out as one: a tile of [`TILE`] lanes, or whole rows where values repeat
     /// with each row.
     pub fn unit(&self) -> usize {
-        let has_columns = !self.by_column.instructions.is_empty();
-        self.whole_rows(if has_columns { TILE.max(self.by_column.period) } else { TILE })
+        let has_columns = !self.outer.instructions.is_empty();
+        self.whole_rows(if has_columns { TILE.max(self.outer.period) } else { TILE })
     }
 
     fn whole_rows(&self, lanes: usize) -> usize {
-        match &self.by_column {
+        match &self.outer {
             it if it.instructions.is_empty() || it.period > lanes => lanes,
             it => lanes - lanes % it.period,
         }
     }
 
-    /// The length of the tile of at most `lanes` lanes that begins at `start`. It ends with a long run of equal values, so
-    /// that these are spread over the lanes once a run.
+    /// The length of the tile of at most `lanes` lanes that begins at `start`. It ends with a long stretch, so that its
+    /// values are spread over the lanes once.
     fn reach(&self, start: usize, lanes: usize) -> usize {
-        let run = self.by_run.len;
-        if run < lanes / 2
-            || self.by_run.spread.is_empty()
-            || !self.by_column.instructions.is_empty()
+        let stretch = self.inner.len;
+        if stretch < lanes / 2
+            || self.inner.spread.is_empty()
+            || !self.outer.instructions.is_empty()
         {
             return self.whole_rows(lanes);
         }
-        let even = run.div_ceil(run.div_ceil(lanes));
-        even.min(run - start % run)
+        let even = stretch.div_ceil(stretch.div_ceil(lanes));
+        even.min(stretch - start % stretch)
     }
 
     /// Arithmetic cost of one element; at least 1.

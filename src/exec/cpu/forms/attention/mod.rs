@@ -4,12 +4,13 @@ mod softmax;
 
 use self::softmax::{QUERIES, SoftmaxState};
 use super::epilogue::Epilogue;
-use super::matmul::{
-    ColumnProduct, Kernel, Matrices, PanelProduct, Panels, ProductOutputs, Rows, rows_of, steps,
+use super::product::{
+    Kernel, Matrices, PanelProduct, Panels, ProductOutputs, Rows, TransposedLeftProduct, rows_of,
+    steps,
 };
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
 use crate::exec::cpu::operands::{for_each, parts};
 use crate::plan::{AttentionForm, Space};
 
@@ -19,12 +20,12 @@ const KEYS: usize = 128;
 const WIDE: usize = 256;
 
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     form: &AttentionForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
-    let (epilogue, mut apart) = (Epilogue::of(job), Vec::new());
-    let mut results = ProductOutputs::new(outputs, &mut apart, &epilogue);
+    let (epilogue, mut scratch_sums) = (Epilogue::of(job), Vec::new());
+    let mut results = ProductOutputs::new(outputs, &mut scratch_sums, &epilogue);
     let operands = AttentionOperands::of(job, form)?;
     attend(&operands, bytemuck::cast_slice_mut(results.sums_mut()));
     results.finish_all();
@@ -48,7 +49,7 @@ struct QueryBlock<'a> {
 }
 
 impl<'a> AttentionOperands<'a> {
-    fn of(job: &Job<'a>, form: &'a AttentionForm) -> Result<Self, DeviceError> {
+    fn of(job: &StepJob<'a>, form: &'a AttentionForm) -> Result<Self, DeviceError> {
         let &AttentionForm { ref batch, queries, keys, width, out, q, k, v, mask, .. } = form;
         let side = |space, root, size| Matrices::new(job, (space, root), size, batch, false);
         Ok(Self {
@@ -120,8 +121,8 @@ impl AttentionWorker {
             }
             for part in steps(width, WIDE) {
                 let x = rows_of(&operands.k, index, [&keys, &part], first);
-                let data = &self.queries[part.start * kernel.columns..];
-                let w = Panels::Packed { data, pitch: kernel.columns * width };
+                let data = &self.queries[part.start * kernel.panel_width..];
+                let w = Panels::Packed { data, pitch: kernel.panel_width * width };
                 let product = PanelProduct { size: [count, rows, part.len()], x, w };
                 let scores = self.scores.as_mut_ptr();
                 // SAFETY: the scores have `QUERIES` columns for each key, at least as many as there are rows. The first
@@ -143,13 +144,13 @@ impl AttentionWorker {
                     }
                 }
             }
-            let product = ColumnProduct {
+            let product = TransposedLeftProduct {
                 size: [rows, columns, count],
                 x: Rows { data: &self.scores, stride: QUERIES },
                 w: rows_of(&operands.v, index, [&keys, &(0..columns)], second),
             };
             // SAFETY: `out` has `rows` of `columns`. The first keys write all sums.
-            unsafe { kernel.columns(&product, out.as_mut_ptr(), columns, keys.start > 0) };
+            unsafe { kernel.transposed_left(&product, out.as_mut_ptr(), columns, keys.start > 0) };
         }
         for (at, out) in out.chunks_mut(columns).enumerate() {
             let factor = softmax.last_factor(at);
@@ -169,9 +170,9 @@ fn add_mask(
     let keys = scores.len();
     panels.resize(QUERIES * keys, 0.0);
     kernel.transpose([queries, keys], mask, 1.0, panels);
-    for (panel, masks) in panels.chunks(kernel.columns * keys).enumerate() {
-        for (scores, masks) in scores.iter_mut().zip(masks.chunks(kernel.columns)) {
-            let scores = &mut scores[panel * kernel.columns..];
+    for (panel, masks) in panels.chunks(kernel.panel_width * keys).enumerate() {
+        for (scores, masks) in scores.iter_mut().zip(masks.chunks(kernel.panel_width)) {
+            let scores = &mut scores[panel * kernel.panel_width..];
             scores.iter_mut().zip(masks).for_each(|(score, mask)| *score += mask);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::exec::cpu::forms::vectors::{self, Lanes, exponential};
+use crate::exec::cpu::vectors::{self, SimdVector, exponential};
 
 /// Queries of a block: a multiple of the columns of every kernel's panels and of every vector.
 pub(super) const QUERIES: usize = 48;
@@ -87,38 +87,42 @@ const TOGETHER: usize = 4;
 /// As [`SoftmaxState::weigh`]. A weight goes through a quarter as many additions as there are rows.
 ///
 /// # Safety
-/// The processor has the instructions of `L`.
+/// The processor has the instructions of `V`.
 #[inline(always)]
-unsafe fn weigh<L: Lanes>(state: &mut SoftmaxState, rows: &mut [ByQuery], factors: &mut ByQuery) {
-    for at in (0..QUERIES).step_by(L::LEN) {
+unsafe fn weigh<V: SimdVector>(
+    state: &mut SoftmaxState,
+    rows: &mut [ByQuery],
+    factors: &mut ByQuery,
+) {
+    for at in (0..QUERIES).step_by(V::LEN) {
         let (all, rest) = rows.as_chunks_mut::<TOGETHER>();
         // SAFETY: the vectors lie inside rows of `QUERIES`, a multiple of their length, and the processor has the
         // instructions, as the caller promises.
         unsafe {
-            let before = L::load(state.greatest.as_ptr().add(at));
+            let before = V::load(state.greatest.as_ptr().add(at));
             let mut greatest = [before; TOGETHER];
             for rows in &*all {
                 for i in 0..TOGETHER {
-                    greatest[i] = greatest[i].greater(L::load(rows[i].as_ptr().add(at)));
+                    greatest[i] = greatest[i].greater(V::load(rows[i].as_ptr().add(at)));
                 }
             }
             for row in &*rest {
-                greatest[0] = greatest[0].greater(L::load(row.as_ptr().add(at)));
+                greatest[0] = greatest[0].greater(V::load(row.as_ptr().add(at)));
             }
             let [a, b, c, d] = greatest;
             let now = a.greater(b).greater(c.greater(d));
             let factor = exponential::exp_nonpositive(before.sub(now));
-            let mut sums = [L::splat(0.0); TOGETHER];
+            let mut sums = [V::splat(0.0); TOGETHER];
             for rows in all {
                 for i in 0..TOGETHER {
-                    sums[i] = sums[i].add(weigh_vector::<L>(rows[i].as_mut_ptr().add(at), now));
+                    sums[i] = sums[i].add(weigh_vector::<V>(rows[i].as_mut_ptr().add(at), now));
                 }
             }
             for row in rest {
-                sums[0] = sums[0].add(weigh_vector::<L>(row.as_mut_ptr().add(at), now));
+                sums[0] = sums[0].add(weigh_vector::<V>(row.as_mut_ptr().add(at), now));
             }
             let [a, b, c, d] = sums;
-            let total = L::load(state.total.as_ptr().add(at));
+            let total = V::load(state.total.as_ptr().add(at));
             let total = a.add(b).add(c.add(d)).add_product(total, factor);
             total.store(state.total.as_mut_ptr().add(at));
             now.store(state.greatest.as_mut_ptr().add(at));
@@ -130,12 +134,12 @@ unsafe fn weigh<L: Lanes>(state: &mut SoftmaxState, rows: &mut [ByQuery], factor
 /// Replaces a vector of scores by weights, and returns these.
 ///
 /// # Safety
-/// The vector exists, and the processor has the instructions of `L`.
+/// The vector exists, and the processor has the instructions of `V`.
 #[inline(always)]
-unsafe fn weigh_vector<L: Lanes>(scores: *mut f32, greatest: L) -> L {
+unsafe fn weigh_vector<V: SimdVector>(scores: *mut f32, greatest: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        let weights = exponential::exp_nonpositive(L::load(scores).sub(greatest));
+        let weights = exponential::exp_nonpositive(V::load(scores).sub(greatest));
         weights.store(scores);
         weights
     }

@@ -5,27 +5,27 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::chain::{Chain, LinkOperand, LinkTable};
 use crate::base::dtype::{DType, Ty};
 use crate::base::shape::View;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
+use crate::exec::cpu::chain::{Chain, LinkOperand, LinkTable};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::Tape;
 use crate::exec::cpu::tape::pair::Link;
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{Space, StepOutput};
 
-/// Least elements of a run or a row whose values are computed once.
+/// Least elements of a stretch or a row whose values are computed once.
 const SHORTEST: usize = 16;
 
 /// An operation that follows a sum: its second operand is `other`.
 type FoundLink = (Link, Ref);
 
 /// The chain of operations that follows each sum of `job`; `None` if the epilogue is something else.
-pub(super) fn find(job: &Job<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<Chain> {
+pub(super) fn find(job: &StepJob<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<Chain> {
     let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else { return None };
     let links = links(job, root)?;
-    let (mut runs, mut columns) = (OperandTable::default(), OperandTable::default());
+    let (mut stretches, mut columns) = (OperandTable::default(), OperandTable::default());
     let mut found = SmallVec::new();
     for (op, other) in links {
         let operand = match job.step.expr.node(other) {
@@ -40,13 +40,13 @@ pub(super) fn find(job: &Job<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<C
                 LinkOperand::Memory(at)
             }
             _ => {
-                let (dims, moving) = moving_axes(job, other)?;
-                let (before, after) = (moving.start, dims.len() - moving.end);
+                let (dims, own) = strided_axes(job, other)?;
+                let (before, after) = (own.start, dims.len() - own.end);
                 let product = |axes: Range<usize>| dims[axes].iter().product::<usize>();
-                if after > 0 && product(moving.end..dims.len()) >= SHORTEST {
-                    LinkOperand::Run(runs.push(other, 0..moving.end, dims))
-                } else if before > 0 && product(moving.start..dims.len()) >= SHORTEST {
-                    LinkOperand::Column(columns.push(other, moving.start..dims.len(), dims))
+                if after > 0 && product(own.end..dims.len()) >= SHORTEST {
+                    LinkOperand::Stretch(stretches.push(other, 0..own.end, dims))
+                } else if before > 0 && product(own.start..dims.len()) >= SHORTEST {
+                    LinkOperand::Column(columns.push(other, own.start..dims.len(), dims))
                 } else {
                     return None;
                 }
@@ -54,18 +54,18 @@ pub(super) fn find(job: &Job<'_>, inputs: &[Option<BoundInput<'_>>]) -> Option<C
         };
         found.push((op, operand));
     }
-    let (run, row) = (runs.after(), columns.len());
-    (run.min(row) >= SHORTEST).then(|| Chain {
+    let (stretch, row) = (stretches.after(), columns.len());
+    (stretch.min(row) >= SHORTEST).then(|| Chain {
         links: found,
-        run,
+        stretch,
         row,
-        of_runs: runs.table(job),
+        of_stretches: stretches.table(job),
         of_columns: columns.table(job),
     })
 }
 
 /// The operations between the sum and `root`, each with its other operand, if there are any.
-fn links(job: &Job<'_>, root: Ref) -> Option<SmallVec<[FoundLink; 4]>> {
+fn links(job: &StepJob<'_>, root: Ref) -> Option<SmallVec<[FoundLink; 4]>> {
     let expr = &job.step.expr;
     let mut follows = vec![false; expr.len()];
     for r in expr.reachable(&[root]) {
@@ -94,8 +94,9 @@ fn links(job: &Job<'_>, root: Ref) -> Option<SmallVec<[FoundLink; 4]>> {
     (!links.is_empty()).then_some(links)
 }
 
-/// The axes of the out space, and those from the first to the last along which an operand of `root` moves.
-fn moving_axes<'a>(job: &Job<'a>, root: Ref) -> Option<(&'a [usize], Range<usize>)> {
+/// The dimensions of the out space, and the axes from the first to the last along which an operand of `root` has a stride
+/// other than 0: the others are broadcast.
+fn strided_axes<'a>(job: &StepJob<'a>, root: Ref) -> Option<(&'a [usize], Range<usize>)> {
     let loads = job.step.expr.loads(&[root]);
     let operands = loads.iter().map(|&at| &job.step.operands[at]);
     let mut space: Option<(&[usize], Range<usize>)> = None;
@@ -104,9 +105,9 @@ fn moving_axes<'a>(job: &Job<'a>, root: Ref) -> Option<(&'a [usize], Range<usize
             return None;
         }
         let (dims, strides) = (&operand.view.dims[..], &operand.view.strides);
-        let moves = |axis: &usize| dims[*axis] > 1 && strides[*axis] != 0;
-        let first = (0..dims.len()).find(moves).unwrap_or(dims.len());
-        let end = (0..dims.len()).rev().find(moves).map_or(first, |last| last + 1);
+        let is_strided = |axis: &usize| dims[*axis] > 1 && strides[*axis] != 0;
+        let first = (0..dims.len()).find(is_strided).unwrap_or(dims.len());
+        let end = (0..dims.len()).rev().find(is_strided).map_or(first, |last| last + 1);
         let own = first..end;
         space = Some(match space {
             Some((all, _)) if all != dims => return None,
@@ -117,7 +118,7 @@ fn moving_axes<'a>(job: &Job<'a>, root: Ref) -> Option<(&'a [usize], Range<usize
             _ => (dims, own),
         });
     }
-    // The first run has the values of operands that do not move at all.
+    // The first stretch has the values of operands that are broadcast along all axes.
     space.map(|(dims, axes)| (dims, if axes.is_empty() { 0..0 } else { axes }))
 }
 
@@ -156,7 +157,7 @@ impl<'a> OperandTable<'a> {
         if self.roots.is_empty() { usize::MAX } else { self.dims[self.axes.end..].iter().product() }
     }
 
-    fn table(self, job: &Job<'_>) -> Option<LinkTable> {
+    fn table(self, job: &StepJob<'_>) -> Option<LinkTable> {
         if self.roots.is_empty() {
             return None;
         }
@@ -168,7 +169,10 @@ impl<'a> OperandTable<'a> {
 }
 
 /// The operands of the out space along some of its axes, from the first element along all others.
-pub(super) fn inputs_along<'a>(job: &Job<'a>, axes: &Range<usize>) -> Vec<Option<BoundInput<'a>>> {
+pub(super) fn inputs_along<'a>(
+    job: &StepJob<'a>,
+    axes: &Range<usize>,
+) -> Vec<Option<BoundInput<'a>>> {
     job.inputs_through(Space::Out, |view| {
         Cow::Owned(View {
             dims: view.dims[axes.clone()].into(),

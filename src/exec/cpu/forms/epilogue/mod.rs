@@ -1,16 +1,13 @@
 //! The epilogue: the expression that follows each sum of a form.
 
-pub(in crate::exec::cpu) mod chain;
 mod find_chain;
-mod links;
 
 use bytemuck::cast_slice_mut;
 
-use self::chain::BoundChain;
-pub(in crate::exec::cpu) use self::links::RowLinks;
-use crate::exec::cpu::operands::{BoundInput, Chunk};
+use crate::exec::cpu::chain::BoundChain;
+use crate::exec::cpu::operands::{BoundInput, OutputPart};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::plan::Space;
 
 /// The epilogue of a step, bound to its operands.
@@ -22,10 +19,10 @@ pub(crate) struct Epilogue<'a> {
 }
 
 impl<'a> Epilogue<'a> {
-    pub fn of(job: &Job<'a>) -> Self {
+    pub fn of(job: &StepJob<'a>) -> Self {
         let inputs = job.inputs(Space::Out);
         let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
-        let chain = job.tapes.chain(|| find_chain::find(job, &inputs));
+        let chain = job.cache.chain(|| find_chain::find(job, &inputs));
         let chain =
             chain.map(|chain| chain.bind(&inputs, |axes| find_chain::inputs_along(job, axes)));
         Self { tape, inputs, chain }
@@ -35,18 +32,18 @@ impl<'a> Epilogue<'a> {
         Machine::new(self.tape)
     }
 
-    /// Computes the results of `len` elements of `chunk` from the one at `at` on. The only output has words, and holds the
+    /// Computes the results of `len` elements of `part` from the one at `at` on. The only output has words, and holds the
     /// sums.
     pub fn finish_in_place(
         &self,
         machine: &mut Machine<'_>,
-        chunk: &mut Chunk<'_>,
+        part: &mut OutputPart<'_>,
         at: usize,
         len: usize,
     ) {
-        let start = chunk.start + at;
+        let start = part.start + at;
         if let Some(chain) = &self.chain {
-            return chain.apply(start, cast_slice_mut(chunk.words(0, at, len)));
+            return chain.apply(start, cast_slice_mut(part.words(0, at, len)));
         }
         if self.tape.is_acc(0) {
             return;
@@ -54,10 +51,10 @@ impl<'a> Epilogue<'a> {
         let mut acc = [0; TILE];
         for done in (0..len).step_by(TILE) {
             let acc = &mut acc[..TILE.min(len - done)];
-            acc.copy_from_slice(chunk.words(0, at + done, acc.len()));
+            acc.copy_from_slice(part.words(0, at + done, acc.len()));
             let span =
                 Span { inputs: &self.inputs, start: start + done, len: acc.len(), acc: &*acc };
-            chunk.write_tile(machine, &span, at + done);
+            part.write_tile(machine, &span, at + done);
         }
     }
 }

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::Job;
-use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
+use crate::exec::cpu::StepJob;
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each, parts, split};
 use crate::expr::ExprNode;
 use crate::plan::{Border, MapForm, OperandSource, StepOperand};
 
@@ -24,7 +24,7 @@ pub(super) struct BorderedMap<'a> {
 
 impl<'a> BorderedMap<'a> {
     /// The step as such a map, if it is one. All elements inside of the border have to lie in the value.
-    pub fn of(job: &Job<'a>, form: &'a MapForm) -> Option<Self> {
+    pub fn of(job: &StepJob<'a>, form: &'a MapForm) -> Option<Self> {
         let step = job.step;
         let [output] = &step.outputs[..] else { return None };
         let is_word = |dtype| matches!(dtype, DType::F32 | DType::I32 | DType::U32);
@@ -63,15 +63,15 @@ impl<'a> BorderedMap<'a> {
         let len = outputs[0].len();
         let line = self.dims.last().copied().unwrap_or(1);
         let chunks = split(outputs, len, parts(2 * len as u64), line);
-        for_each(chunks, || (), |(), mut chunk| self.write(&mut chunk, line));
+        for_each(chunks, || (), |(), mut part| self.write(&mut part, line));
     }
 
     /// Writes whole lines.
-    fn write(&self, chunk: &mut Chunk<'_>, line: usize) {
-        let (first, lines) = (chunk.start / line, chunk.len / line);
+    fn write(&self, part: &mut OutputPart<'_>, line: usize) {
+        let (first, lines) = (part.start / line, part.len / line);
         let Some((last, outer)) = self.inside.split_last() else { return };
-        let (start, len) = (chunk.start, chunk.len);
-        let out = chunk.words(0, 0, len);
+        let (start, len) = (part.start, part.len);
+        let out = part.words(0, 0, len);
         debug_assert_eq!(start % line, 0);
         for (index, out) in (first..first + lines).zip(out.chunks_mut(line)) {
             // The line's number among those inside of the border.

@@ -6,8 +6,10 @@ use super::border::counted;
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::Job;
-use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts_with_helpers_at_hand, split};
+use crate::exec::cpu::StepJob;
+use crate::exec::cpu::operands::{
+    BoundInput, OutputPart, for_each, parts_with_spinning_helpers, split,
+};
 use crate::exec::cpu::tape::TILE;
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{Join, MapForm, OperandSource};
@@ -28,7 +30,7 @@ struct JoinedValue<'a> {
 
 impl<'a> JoinedMap<'a> {
     /// The step as such a map, if it is one.
-    pub fn of(job: &Job<'a>, form: &'a MapForm) -> Option<Self> {
+    pub fn of(job: &StepJob<'a>, form: &'a MapForm) -> Option<Self> {
         let step = job.step;
         let [output] = &step.outputs[..] else { return None };
         if !matches!(output.dtype, DType::F32 | DType::I32 | DType::U32) {
@@ -64,13 +66,13 @@ impl<'a> JoinedMap<'a> {
 
     pub fn run(&self, outputs: &mut [HostBuffer]) {
         let len = outputs[0].len();
-        let chunks = split(outputs, len, parts_with_helpers_at_hand(2 * len as u64), TILE);
-        for_each(chunks, || (), |(), mut chunk| self.write(&mut chunk));
+        let chunks = split(outputs, len, parts_with_spinning_helpers(2 * len as u64), TILE);
+        for_each(chunks, || (), |(), mut part| self.write(&mut part));
     }
 
-    fn write(&self, chunk: &mut Chunk<'_>) {
-        let (start, len) = (chunk.start, chunk.len);
-        let out = chunk.words(0, 0, len);
+    fn write(&self, part: &mut OutputPart<'_>) {
+        let (start, len) = (part.start, part.len);
+        let out = part.words(0, 0, len);
         let mut done = 0;
         while done < len {
             let (line, at) = ((start + done) / self.line, (start + done) % self.line);

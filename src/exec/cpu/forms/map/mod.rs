@@ -6,12 +6,12 @@ mod join;
 use self::border::BorderedMap;
 use self::join::JoinedMap;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, for_each, parts_with_helpers_at_hand, split};
+use crate::exec::cpu::operands::{BoundInput, for_each, parts_with_spinning_helpers, split};
 use crate::exec::cpu::tape::Machine;
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::plan::{MapForm, Space};
 
-pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &StepJob<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     if let Some(map) = BorderedMap::of(job, form) {
         return map.run(outputs);
     }
@@ -23,10 +23,10 @@ pub(crate) fn run(job: &Job<'_>, form: &MapForm, outputs: &mut [HostBuffer]) {
     let len = outputs[0].len();
     let brought: u64 = inputs.iter().flatten().map(BoundInput::cost).sum();
     let parts =
-        parts_with_helpers_at_hand(len as u64 * (tape.flops() + brought + outputs.len() as u64));
+        parts_with_spinning_helpers(len as u64 * (tape.flops() + brought + outputs.len() as u64));
     for_each(
         split(outputs, len, parts, tape.unit()),
         || Machine::for_walk(tape, len.div_ceil(parts), len),
-        |machine, mut chunk| chunk.write(machine, &inputs, &[]),
+        |machine, mut part| part.write(machine, &inputs, &[]),
     );
 }

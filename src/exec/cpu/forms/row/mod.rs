@@ -10,14 +10,14 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split, store};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each, parts, split, store};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::ops::RowKind;
 use crate::plan::{RowForm, Space};
 
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     row: &RowForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
@@ -37,7 +37,7 @@ pub(crate) fn run(
 }
 
 /// Computes the outputs in row-major order of the form's space.
-fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
+fn rows(job: &StepJob<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let inputs = job.inputs(Space::Main);
     let before = job.tape(ExprHole::Before, &[row.prologue], &inputs);
@@ -52,10 +52,10 @@ fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     for_each(
         split(outputs, len, parts(len as u64 * flops), block),
         || RowWorker::new(row, epsilon, before, (!in_place).then_some(after)),
-        |worker, mut chunk| {
-            for at in (0..chunk.len).step_by(block) {
-                let count = block.min(chunk.len - at);
-                worker.block(&inputs, &mut chunk, at, count);
+        |worker, mut part| {
+            for at in (0..part.len).step_by(block) {
+                let count = block.min(part.len - at);
+                worker.block(&inputs, &mut part, at, count);
             }
         },
     );
@@ -89,16 +89,16 @@ impl<'t> RowWorker<'t> {
         }
     }
 
-    /// Computes the results of `count` elements of whole rows, which begin `at` elements into the chunk. Operands in
+    /// Computes the results of `count` elements of whole rows, which begin `at` elements into the part. Operands in
     /// memory are read from there, once.
     fn block(
         &mut self,
         inputs: &[Option<BoundInput<'_>>],
-        chunk: &mut Chunk<'_>,
+        part: &mut OutputPart<'_>,
         at: usize,
         count: usize,
     ) {
-        let start = chunk.start + at;
+        let start = part.start + at;
         if !self.before.reads_memory(0) {
             self.computed.resize(count, 0);
             fill(&mut self.before, inputs, start, &mut self.computed);
@@ -109,7 +109,7 @@ impl<'t> RowWorker<'t> {
             false => &self.computed,
         };
         let Some(after) = &mut self.after else {
-            let to = chunk.words(0, at, count);
+            let to = part.words(0, at, count);
             return normalize(
                 self.kind,
                 self.epsilon,
@@ -121,7 +121,7 @@ impl<'t> RowWorker<'t> {
         self.normal.resize(count, 0);
         let to = cast_slice_mut(&mut self.normal);
         normalize(self.kind, self.epsilon, self.len, cast_slice(from), to);
-        write(after, inputs, chunk, at, &self.normal);
+        write(after, inputs, part, at, &self.normal);
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn fill(
 ) {
     for (i, tile) in lanes.chunks_mut(TILE).enumerate() {
         let span = Span { inputs, start: start + i * TILE, len: tile.len(), acc: &[] };
-        if machine.has_place(0) {
+        if machine.is_direct(0) {
             machine.run_to(&span, &mut [Some(tile)]);
         } else {
             machine.run(&span);
@@ -143,22 +143,18 @@ pub(crate) fn fill(
     }
 }
 
-/// Computes the outputs from the form's values `lanes`, which begin `at` elements into the chunk.
+/// Computes the outputs from the form's values `lanes`, which begin `at` elements into the part.
 pub(crate) fn write(
     machine: &mut Machine<'_>,
     inputs: &[Option<BoundInput<'_>>],
-    chunk: &mut Chunk<'_>,
+    part: &mut OutputPart<'_>,
     at: usize,
     lanes: &[u32],
 ) {
     let tile = machine.lanes();
     for (i, acc) in lanes.chunks(tile).enumerate() {
         let at = at + i * tile;
-        chunk.write_tile(
-            machine,
-            &Span { inputs, start: chunk.start + at, len: acc.len(), acc },
-            at,
-        );
+        part.write_tile(machine, &Span { inputs, start: part.start + at, len: acc.len(), acc }, at);
     }
 }
 
@@ -169,12 +165,12 @@ pub(crate) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
     for_each(
         split(std::slice::from_mut(to), len, parts(len as u64 * 4), TILE),
         || vec![0; TILE],
-        |lanes, mut chunk| {
-            for at in (0..chunk.len).step_by(TILE) {
-                let lanes = &mut lanes[..TILE.min(chunk.len - at)];
-                input.fetch(chunk.start + at, lanes);
+        |lanes, mut part| {
+            for at in (0..part.len).step_by(TILE) {
+                let lanes = &mut lanes[..TILE.min(part.len - at)];
+                input.fetch(part.start + at, lanes);
                 let range = at * dtype.size()..(at + lanes.len()) * dtype.size();
-                store(dtype, lanes, &mut chunk.outputs[0].1[range]);
+                store(dtype, lanes, &mut part.outputs[0].1[range]);
             }
         },
     );

@@ -6,13 +6,13 @@ use super::layout::{Layout, Pick};
 use super::stencil::{self, Tap};
 use super::{Slide, Worker};
 use crate::base::dtype::DType;
-use crate::exec::cpu::operands::Chunk;
+use crate::exec::cpu::operands::OutputPart;
 use crate::exec::cpu::tape::{Span, TILE};
 
 impl Slide<'_> {
     /// The layout of the results.
     pub(super) fn finished(&self) -> &Layout {
-        self.narrow.as_ref().unwrap_or(&self.layout)
+        self.last_pass.as_ref().unwrap_or(&self.layout)
     }
 
     /// Lays out the elements of an image that `rows` rows of windows from `first` on cover.
@@ -64,11 +64,11 @@ impl Slide<'_> {
         let Worker { element, block, tile, .. } = worker;
         let axis = &self.layout.axes[self.layout.axes.len() - 1];
         let mut lay = |lanes: &[u32], picks: &[Pick]| {
-            for Pick { place: phase, inside, skip, .. } in
+            for Pick { place: in_line, inside, skip, .. } in
                 picks.iter().filter(|p| !p.inside.is_empty())
             {
-                let out = &mut block[place + phase..][inside.clone()];
-                stencil::pick(&lanes[*skip..], axis.window.step, out);
+                let out = &mut block[place + in_line..][inside.clone()];
+                stencil::pick(&lanes[*skip..], axis.phases.window.step, out);
             }
         };
         let span = |tile: &Range<usize>| {
@@ -98,14 +98,14 @@ impl Slide<'_> {
         let Worker { weight, block, out, taps, .. } = worker;
         if self.sliding.weight.is_none() {
             let last = self.layout.axes.len() - 1;
-            let mut narrow = self.narrow.as_ref();
+            let mut last_pass = self.last_pass.as_ref();
             for (axis, taps) in &self.passes {
                 let len = if *axis < last {
                     let rows = (self.layout.cut < last).then_some(rows);
                     self.layout.places_along(*axis, rows)
                 } else {
-                    if let Some(narrow) = narrow.take() {
-                        self.narrow(narrow, block, out);
+                    if let Some(last_pass) = last_pass.take() {
+                        self.lay_out_last_pass(last_pass, block, out);
                         std::mem::swap(block, out);
                     }
                     self.finished().places(rows)
@@ -113,8 +113,8 @@ impl Slide<'_> {
                 self.stencil.run(block, len, taps, out);
                 std::mem::swap(block, out);
             }
-            if let Some(narrow) = narrow {
-                self.narrow(narrow, block, out);
+            if let Some(last_pass) = last_pass {
+                self.lay_out_last_pass(last_pass, block, out);
                 std::mem::swap(block, out);
             }
             return std::mem::swap(block, out);
@@ -130,37 +130,37 @@ impl Slide<'_> {
         self.stencil.run(block, self.layout.places(rows), taps, out);
     }
 
-    /// Lays out the phases of the last axis, once the elements along all others are combined.
-    fn narrow(&self, narrow: &Layout, block: &[u32], out: &mut [u32]) {
-        let Some((last, outer)) = narrow.axes.split_last() else { return };
-        let picks = last.picks(&(0..last.window.extent(last.count)));
+    /// Lays out the stride phases of the last axis, once the outer axes are reduced.
+    fn lay_out_last_pass(&self, last_pass: &Layout, block: &[u32], out: &mut [u32]) {
+        let Some((last, outer)) = last_pass.axes.split_last() else { return };
+        let picks = last.picks(&(0..last.phases.window.extent(last.count)));
         for line in 0..outer.iter().map(|axis| axis.count).product() {
             // The only line along an axis of blocks that is the last begins both blocks.
-            let (from, to) = match outer.len() == narrow.cut {
+            let (from, to) = match outer.len() == last_pass.cut {
                 true => (0, 0),
-                false => (self.layout.line(line), narrow.line(line)),
+                false => (self.layout.line(line), last_pass.line(line)),
             };
             for Pick { place, inside, skip, .. } in &picks {
                 let out = &mut out[to + place..][inside.clone()];
-                stencil::pick(&block[from + skip..], last.window.step, out);
+                stencil::pick(&block[from + skip..], last.phases.window.step, out);
             }
         }
     }
 
-    /// Writes `len` results of a block, from the chunk's element `done` on.
+    /// Writes `len` results of a block, from the part's element `done` on.
     pub(super) fn write(
         &self,
         worker: &mut Worker<'_>,
-        chunk: &mut Chunk<'_>,
+        part: &mut OutputPart<'_>,
         done: usize,
         len: usize,
     ) {
         let word = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
-        if chunk.outputs.len() == 1 && word(chunk.outputs[0].0) {
-            let out = chunk.words(0, done, len);
+        if part.outputs.len() == 1 && word(part.outputs[0].0) {
+            let out = part.words(0, done, len);
             self.finished().gather(&worker.out, 0, out);
             self.stencil.leave(out);
-            return self.epilogue.finish_in_place(&mut worker.after, chunk, done, len);
+            return self.epilogue.finish_in_place(&mut worker.after, part, done, len);
         }
         let mut acc = [0; TILE];
         for from in (0..len).step_by(TILE) {
@@ -168,13 +168,9 @@ impl Slide<'_> {
             self.finished().gather(&worker.out, from, acc);
             self.stencil.leave(acc);
             let at = done + from;
-            let span = Span {
-                inputs: &self.epilogue.inputs,
-                start: chunk.start + at,
-                len: acc.len(),
-                acc,
-            };
-            chunk.write_tile(&mut worker.after, &span, at);
+            let span =
+                Span { inputs: &self.epilogue.inputs, start: part.start + at, len: acc.len(), acc };
+            part.write_tile(&mut worker.after, &span, at);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::plane_shape::PlaneShape;
-use crate::exec::cpu::forms::vectors::{self, Lanes};
+use crate::exec::cpu::vectors::{self, SimdVector};
 
 /// An image of one channel, with windows that slide over it and over its border.
 pub(super) struct ImagePlane<'p> {
@@ -83,14 +83,14 @@ unsafe fn rows_plain(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) 
 /// Writes the results of `rows` to `out`.
 ///
 /// # Safety
-/// The processor has the instructions of `L`. The image has all of its elements, and `out` room for all results.
+/// The processor has the instructions of `V`. The image has all of its elements, and `out` room for all results.
 #[inline(always)]
-unsafe fn any_rows<L: Lanes>(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
+unsafe fn any_rows<V: SimdVector>(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
     // SAFETY: as the caller promises.
     unsafe {
         match plane.result {
-            WindowResult::Sum(_) => rows_of_any::<L, false>(plane, rows, out),
-            WindowResult::Greatest => rows_of_any::<L, true>(plane, rows, out),
+            WindowResult::Sum(_) => rows_of_any::<V, false>(plane, rows, out),
+            WindowResult::Greatest => rows_of_any::<V, true>(plane, rows, out),
         }
     }
 }
@@ -100,7 +100,7 @@ unsafe fn any_rows<L: Lanes>(plane: &ImagePlane<'_>, rows: Range<usize>, out: *m
 /// # Safety
 /// As there.
 #[inline(always)]
-unsafe fn rows_of_any<L: Lanes, const GREATEST: bool>(
+unsafe fn rows_of_any<V: SimdVector, const GREATEST: bool>(
     plane: &ImagePlane<'_>,
     rows: Range<usize>,
     out: *mut f32,
@@ -108,12 +108,12 @@ unsafe fn rows_of_any<L: Lanes, const GREATEST: bool>(
     // SAFETY: as the caller promises.
     unsafe {
         match (plane.shape.size, plane.shape.step) {
-            (2, 1) => rows_of::<L, 2, 1, 4, GREATEST>(plane, rows, out),
-            (2, _) => rows_of::<L, 2, 2, 2, GREATEST>(plane, rows, out),
-            (3, 1) => rows_of::<L, 3, 1, 4, GREATEST>(plane, rows, out),
-            (3, _) => rows_of::<L, 3, 2, 2, GREATEST>(plane, rows, out),
-            (_, 1) => rows_of::<L, 5, 1, 4, GREATEST>(plane, rows, out),
-            _ => rows_of::<L, 5, 2, 2, GREATEST>(plane, rows, out),
+            (2, 1) => rows_of::<V, 2, 1, 4, GREATEST>(plane, rows, out),
+            (2, _) => rows_of::<V, 2, 2, 2, GREATEST>(plane, rows, out),
+            (3, 1) => rows_of::<V, 3, 1, 4, GREATEST>(plane, rows, out),
+            (3, _) => rows_of::<V, 3, 2, 2, GREATEST>(plane, rows, out),
+            (_, 1) => rows_of::<V, 5, 1, 4, GREATEST>(plane, rows, out),
+            _ => rows_of::<V, 5, 2, 2, GREATEST>(plane, rows, out),
         }
     }
 }
@@ -127,7 +127,7 @@ const BAND: usize = 16;
 /// As there.
 #[inline(always)]
 unsafe fn rows_of<
-    L: Lanes,
+    V: SimdVector,
     const SIZE: usize,
     const STEP: usize,
     const HIGH: usize,
@@ -142,9 +142,9 @@ unsafe fn rows_of<
     for first in rows.clone().step_by(band) {
         let rows_of_band = band.min(rows.end - first);
         let out = out.wrapping_add((first - rows.start) * columns);
-        for column in (0..columns).step_by(L::LEN) {
+        for column in (0..columns).step_by(V::LEN) {
             // SAFETY: as the caller promises.
-            let span = unsafe { ColumnSpan::<L, SIZE>::new(plane, STEP, column) };
+            let span = unsafe { ColumnSpan::<V, SIZE>::new(plane, STEP, column) };
             let mut done = 0;
             while done < rows_of_band {
                 // The last rows may be computed twice.
@@ -154,9 +154,9 @@ unsafe fn rows_of<
                 // SAFETY: as the caller promises.
                 unsafe {
                     if high == HIGH {
-                        tile::<L, SIZE, STEP, HIGH, GREATEST>(plane, &span, row, to);
+                        tile::<V, SIZE, STEP, HIGH, GREATEST>(plane, &span, row, to);
                     } else {
-                        tile::<L, SIZE, STEP, 1, GREATEST>(plane, &span, row, to);
+                        tile::<V, SIZE, STEP, 1, GREATEST>(plane, &span, row, to);
                     }
                 }
                 done = at + high;
@@ -166,44 +166,44 @@ unsafe fn rows_of<
 }
 
 /// A vector of windows side by side.
-struct ColumnSpan<L: Lanes, const SIZE: usize> {
+struct ColumnSpan<V: SimdVector, const SIZE: usize> {
     /// Zeros where windows have none.
-    weights: [[L; SIZE]; SIZE],
+    weights: [[V; SIZE]; SIZE],
     /// The first element that the first window covers, counted from the first zero of a row.
     start: usize,
     /// For each element of a window's row, those inside of the image among the vector that begins there, and among the
     /// vector after that.
-    masks: [[L::Mask; 2]; SIZE],
+    masks: [[V::Mask; 2]; SIZE],
     /// Windows that exist.
     count: usize,
 }
 
-impl<L: Lanes, const SIZE: usize> ColumnSpan<L, SIZE> {
+impl<V: SimdVector, const SIZE: usize> ColumnSpan<V, SIZE> {
     /// The windows from `column` on, which move by `step`.
     ///
     /// # Safety
-    /// The processor has the instructions of `L`.
+    /// The processor has the instructions of `V`.
     #[inline(always)]
     unsafe fn new(plane: &ImagePlane<'_>, step: usize, column: usize) -> Self {
         let PlaneShape { width, before, columns, .. } = plane.shape;
         let start = step * column;
         let range = |start: usize| {
-            let lane = |at: usize| (at + before).saturating_sub(start).min(L::LEN);
+            let lane = |at: usize| (at + before).saturating_sub(start).min(V::LEN);
             lane(0)..lane(width)
         };
         // SAFETY: as the caller promises.
         unsafe {
-            let mut weights = [[L::splat(0.0); SIZE]; SIZE];
-            let mut masks = [[L::mask(0..0); 2]; SIZE];
+            let mut weights = [[V::splat(0.0); SIZE]; SIZE];
+            let mut masks = [[V::mask(0..0); 2]; SIZE];
             for i in 0..SIZE {
                 if let WindowResult::Sum(elements) = plane.result {
                     for j in 0..SIZE {
-                        weights[i][j] = L::splat(elements[i * SIZE + j]);
+                        weights[i][j] = V::splat(elements[i * SIZE + j]);
                     }
                 }
-                masks[i] = [L::mask(range(start + i)), L::mask(range(start + i + L::LEN))];
+                masks[i] = [V::mask(range(start + i)), V::mask(range(start + i + V::LEN))];
             }
-            Self { weights, start, masks, count: L::LEN.min(columns - column) }
+            Self { weights, start, masks, count: V::LEN.min(columns - column) }
         }
     }
 }
@@ -214,24 +214,24 @@ impl<L: Lanes, const SIZE: usize> ColumnSpan<L, SIZE> {
 /// As for [`any_rows`].
 #[inline(always)]
 unsafe fn tile<
-    L: Lanes,
+    V: SimdVector,
     const SIZE: usize,
     const STEP: usize,
     const HIGH: usize,
     const GREATEST: bool,
 >(
     &ImagePlane { shape, image, .. }: &ImagePlane<'_>,
-    &ColumnSpan { ref weights, start, ref masks, count }: &ColumnSpan<L, SIZE>,
+    &ColumnSpan { ref weights, start, ref masks, count }: &ColumnSpan<V, SIZE>,
     row: usize,
     out: *mut f32,
 ) {
     let PlaneShape { height, width, above, before, columns, .. } = shape;
     // SAFETY: as the caller promises. Elements outside of the image are masked.
     unsafe {
-        let border = L::splat(if GREATEST { f32::NEG_INFINITY } else { 0.0 });
-        let load = |from: *const f32, mask: L::Mask| match GREATEST {
+        let border = V::splat(if GREATEST { f32::NEG_INFINITY } else { 0.0 });
+        let load = |from: *const f32, mask: V::Mask| match GREATEST {
             true => border.or_masked(from, mask),
-            false => L::load_masked(from, mask),
+            false => V::load_masked(from, mask),
         };
         let mut results = [border; HIGH];
         for line in 0..(HIGH - 1) * STEP + SIZE {
@@ -248,7 +248,7 @@ unsafe fn tile<
                     for j in (0..SIZE).step_by(2) {
                         let from = from.wrapping_add(j);
                         let low = load(from, masks[j][0]);
-                        let high = load(from.wrapping_add(L::LEN), masks[j][1]);
+                        let high = load(from.wrapping_add(V::LEN), masks[j][1]);
                         let [even, odd] = low.unzip(high);
                         x[j] = even;
                         if j + 1 < SIZE {
@@ -284,9 +284,9 @@ unsafe fn tile<
 /// The greater elements; NaN where either is NaN.
 ///
 /// # Safety
-/// The processor has the instructions of `L`.
+/// The processor has the instructions of `V`.
 #[inline(always)]
-unsafe fn greatest<L: Lanes>(a: L, b: L) -> L {
+unsafe fn greatest<V: SimdVector>(a: V, b: V) -> V {
     // SAFETY: as the caller promises.
     unsafe { a.greater(b).or_nan_of(b) }
 }

@@ -1,8 +1,5 @@
-//! The layout of a block of an image: every window has its elements at the same distances from its place.
-//!
-//! If windows move by s elements along an axis, the elements at 0, s, 2s … are neighbours, then those at 1, 1 + s …: one
-//! *phase* follows the other, and a window moves by one element within each. The results of a block lie where the first
-//! elements of their windows lay.
+//! The layout of a block of an image by [stride phases](StridePhases): every window has its elements at the same distances
+//! from its place. The results of a block lie where the first elements of their windows lay.
 
 use std::ops::Range;
 
@@ -10,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::stencil::WIDTH;
 use crate::base::shape::Window;
+use crate::exec::cpu::operands::StridePhases;
 use crate::plan::Sliding;
 
 /// Lanes of a block, so few that block and results stay in the cache next to a core.
@@ -27,68 +25,56 @@ pub(super) struct Layout {
 
 #[derive(Debug)]
 pub(super) struct LayoutAxis {
-    pub window: Window,
+    pub phases: StridePhases,
     /// Windows of a block.
     pub count: usize,
-    /// Elements of a phase, and the distance from one to the next.
+    /// Elements of a stride phase, and the distance from one to the next.
     len: usize,
     pub pitch: usize,
-    /// The phases that windows reach, in ascending order, and the distance from one to the next.
-    phases: SmallVec<[usize; 4]>,
+    /// The distance from one stride phase to the next.
     phase_pitch: usize,
 }
 
 impl LayoutAxis {
     fn new((window, count): (Window, usize)) -> Self {
-        let Window { size, step, dilation } = window;
-        let mut phases: SmallVec<[usize; 4]> = (0..size).map(|k| k * dilation % step).collect();
-        phases.sort_unstable();
-        phases.dedup();
-        let len = count + (size - 1) * dilation / step;
-        Self { window, count, len, pitch: 1, phases, phase_pitch: 1 }
+        let phases = StridePhases::of(window);
+        let len = phases.covered(count);
+        Self { phases, count, len, pitch: 1, phase_pitch: 1 }
     }
 
-    /// The distance from the first element of a window to another.
-    fn tap(&self, element: usize) -> usize {
-        let at = element * self.window.dilation;
-        let phase = self.phases.partition_point(|&phase| phase < at % self.window.step);
-        phase * self.phase_pitch + at / self.window.step * self.pitch
+    fn place_in(&self, [phase, at]: [usize; 2]) -> usize {
+        phase * self.phase_pitch + at * self.pitch
     }
 
+    /// The distances from the first element of a window to all.
     fn taps(&self) -> impl Iterator<Item = usize> {
-        (0..self.window.size).map(|element| self.tap(element))
+        (0..self.phases.window.size).map(|at| self.place_in(self.phases.of_element(at)))
     }
 
     /// The place of the element with a coordinate, if windows reach it.
     pub fn place(&self, coordinate: usize) -> Option<usize> {
-        let phase = self.phases.binary_search(&(coordinate % self.window.step)).ok()?;
-        Some(phase * self.phase_pitch + coordinate / self.window.step * self.pitch)
+        self.phases.position(coordinate).map(|position| self.place_in(position))
     }
 
-    /// The phases: the coordinate and the place of the first element of each, and their number of elements.
-    fn phases(&self) -> impl Iterator<Item = (usize, usize, usize)> {
-        let places = (0..).step_by(self.phase_pitch);
-        self.phases.iter().zip(places).map(|(&phase, place)| (phase, place, self.len))
-    }
-
-    /// The parts of a line, one for each phase, for elements with coordinates in a range.
+    /// The parts of a line, one for each stride phase, for elements with coordinates in a range.
     pub fn picks(&self, range: &Range<usize>) -> SmallVec<[Pick; 4]> {
-        let pick = |(first, place, len)| {
-            let at = |bound: usize| bound.saturating_sub(first).div_ceil(self.window.step).min(len);
+        let (step, len) = (self.phases.window.step, self.len);
+        let pick = |(&first, place)| {
+            let at = |bound: usize| bound.saturating_sub(first).div_ceil(step).min(len);
             let inside = at(range.start)..at(range.end);
-            let skip = (first + inside.start * self.window.step).saturating_sub(range.start);
+            let skip = (first + inside.start * step).saturating_sub(range.start);
             Pick { place, len, inside, skip }
         };
-        self.phases().map(pick).collect()
+        self.phases.firsts.iter().zip((0..).step_by(self.phase_pitch)).map(pick).collect()
     }
 }
 
-/// The part of a line that goes to a phase.
+/// The part of a line that goes to a stride phase.
 pub(super) struct Pick {
     pub place: usize,
-    /// Elements of the phase.
+    /// Elements of the stride phase.
     pub len: usize,
-    /// The elements of the phase that the line has.
+    /// The elements of the stride phase that the line has.
     pub inside: Range<usize>,
     /// Elements of the line before the first of them.
     pub skip: usize,
@@ -103,10 +89,10 @@ impl Layout {
             axis.pitch = len;
             len *= axis.len;
         }
-        // The phases of later axes lie farther apart, so that their elements can be combined first.
+        // The stride phases of later axes lie farther apart, so that their elements can be combined first.
         for axis in &mut own {
             axis.phase_pitch = len;
-            len *= axis.phases.len();
+            len *= axis.phases.count();
         }
         Self { axes: own, cut, len }
     }
@@ -178,13 +164,13 @@ pub(super) struct Line {
 pub(super) fn layouts(sliding: &Sliding, cut: usize, most: usize) -> (Layout, Option<Layout>) {
     let axes = &sliding.axes;
     let last = axes.len() - 1;
-    let narrows = sliding.weight.is_none() && axes[last].window.step > 1;
+    let has_last_pass = sliding.weight.is_none() && axes[last].window.step > 1;
     let one = Window { size: 1, step: 1, dilation: 1 };
     let at = |rows: usize| {
         let windows = axes.iter().enumerate().map(|(at, axis)| {
             let count = if at == cut { rows } else { axis.count };
             let line = (one, axis.window.extent(count));
-            if at == last && narrows { line } else { (axis.window, count) }
+            if at == last && has_last_pass { line } else { (axis.window, count) }
         });
         Layout::new(windows, cut)
     };
@@ -192,14 +178,14 @@ pub(super) fn layouts(sliding: &Sliding, cut: usize, most: usize) -> (Layout, Op
     let fit = BLOCK.saturating_sub(len) / (next - len).max(1) + 1;
     // At least as many rows as a window has, so that few elements are laid out twice.
     let rows = fit.max(axes[cut].window.reach()).min(most).max(1);
-    let narrow = || {
+    let last_pass = || {
         let windows = axes.iter().enumerate().map(|(at, axis)| {
             let count = if at == cut { rows } else { axis.count };
             (if at == last { axis.window } else { one }, count)
         });
         Layout::new(windows, cut)
     };
-    (at(rows), narrows.then(narrow))
+    (at(rows), has_last_pass.then(last_pass))
 }
 
 /// The lines of a block.

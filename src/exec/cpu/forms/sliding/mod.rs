@@ -1,11 +1,11 @@
-//! Reductions over windows that slide over images: pooling, and convolutions with filters of one channel.
+//! The form `reduce` over windows that slide over images: pooling, and convolutions with filters of one channel.
 //!
 //! A block of an image is laid out with its border, so that one loop without conditions serves all windows. The block
 //! stays in the cache until its results are written. Small depthwise windows read the image where it lies instead.
 
 mod blocks;
 mod depthwise;
-pub(crate) mod expanded;
+pub(crate) mod fused_product;
 mod layout;
 mod plane_shape;
 mod planes;
@@ -20,19 +20,20 @@ use self::stencil::{Stencil, Tap};
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::epilogue::Epilogue;
-use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each, parts, split};
 use crate::exec::cpu::tape::Machine;
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::plan::{ReduceForm, Sliding, Space};
 
 /// The parts of a run that all threads share.
 struct Slide<'a> {
     sliding: &'a Sliding,
     stencil: Stencil,
-    /// The layout of a block. Without weights, the last axis keeps its order until the elements along all others are
-    /// combined: the second layout is that of what is left.
+    /// The layout of a block.
     layout: Layout,
-    narrow: Option<Layout>,
+    /// The layout before the pass along the last axis, if that differs. Without weights, windows are separable: the outer
+    /// axes are reduced first, over lines that keep their order. The last axis is laid out by stride phases after that.
+    last_pass: Option<Layout>,
     /// The lines of a block along its last axis.
     lines: Vec<Line>,
     /// The distances of the elements of a window with weights.
@@ -71,7 +72,7 @@ struct Worker<'a> {
 }
 
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     reduce: &ReduceForm,
     sliding: &Sliding,
     outputs: &mut [HostBuffer],
@@ -93,13 +94,13 @@ pub(crate) fn run(
     let cost = outer as u64 * (sliding.taps() as u64 + epilogue.tape.flops())
         + total as u64 * (element.flops() + 2);
     let chunks = split(outputs, outer, parts(cost), row);
-    let most = chunks.iter().map(|chunk| chunk.len / row).max().unwrap_or(1);
-    let (layout, narrow) = layouts(sliding, cut, most.min(axes[cut].count));
+    let most = chunks.iter().map(|part| part.len / row).max().unwrap_or(1);
+    let (layout, last_pass) = layouts(sliding, cut, most.min(axes[cut].count));
     let stencil = Stencil::new(reduce.combine, job.step.expr.ty(reduce.prologue));
     let one = |at| Tap { at, weight: stencil.one() };
     let pass = |at: usize| {
         let layout =
-            if at + 1 == axes.len() { narrow.as_ref().unwrap_or(&layout) } else { &layout };
+            if at + 1 == axes.len() { last_pass.as_ref().unwrap_or(&layout) } else { &layout };
         (at, layout.taps(at..at + 1).into_iter().map(one).collect())
     };
     // The last axis comes last.
@@ -124,9 +125,9 @@ pub(crate) fn run(
         weights,
         epilogue,
         layout,
-        narrow,
+        last_pass,
     };
-    let buffer = slide.narrow.iter().map(Layout::buffer).fold(slide.layout.buffer(), usize::max);
+    let buffer = slide.last_pass.iter().map(Layout::buffer).fold(slide.layout.buffer(), usize::max);
     let worker = || Worker {
         element: Machine::new(element),
         weight: Machine::new(weight),
@@ -137,11 +138,11 @@ pub(crate) fn run(
         tile: 0..0,
         laid: None,
     };
-    for_each(chunks, worker, |worker, chunk| slide.chunk(worker, chunk));
+    for_each(chunks, worker, |worker, part| slide.part(worker, part));
 }
 
 /// The number of neighbouring images that are the same.
-fn repeats(job: &Job<'_>, reduce: &ReduceForm, sliding: &Sliding) -> usize {
+fn repeats(job: &StepJob<'_>, reduce: &ReduceForm, sliding: &Sliding) -> usize {
     let loads = job.step.expr.loads(&[sliding.element]);
     let still =
         |&axis: &usize| loads.iter().all(|&at| job.step.operands[at].view.strides[axis] == 0);
@@ -150,13 +151,13 @@ fn repeats(job: &Job<'_>, reduce: &ReduceForm, sliding: &Sliding) -> usize {
 
 impl Slide<'_> {
     /// Computes the results of whole rows of windows.
-    fn chunk(&self, worker: &mut Worker<'_>, mut chunk: Chunk<'_>) {
+    fn part(&self, worker: &mut Worker<'_>, mut part: OutputPart<'_>) {
         let most = self.finished().axes[self.layout.cut].count;
         let mut done = 0;
-        while done < chunk.len {
-            let start = chunk.start + done;
+        while done < part.len {
+            let start = part.start + done;
             let (image, first) = (start / self.windows, start % self.windows / self.row);
-            let left = (self.windows / self.row - first).min((chunk.len - done) / self.row);
+            let left = (self.windows / self.row - first).min((part.len - done) / self.row);
             let rows = left.min(most);
             let block = [image / self.repeats, first, rows];
             if worker.laid != Some(block) {
@@ -164,7 +165,7 @@ impl Slide<'_> {
                 worker.laid = self.sliding.weight.map(|_| block);
             }
             self.combine(worker, image, rows);
-            self.write(worker, &mut chunk, done, rows * self.row);
+            self.write(worker, &mut part, done, rows * self.row);
             done += rows * self.row;
         }
     }

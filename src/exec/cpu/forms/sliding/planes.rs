@@ -11,9 +11,9 @@ use crate::base::dtype::{DType, Ty};
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::epilogue::Epilogue;
-use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each, parts, split};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::expr::ExprNode;
 use crate::ops::Combine;
 use crate::plan::{ReduceForm, Sliding, Space};
@@ -47,7 +47,7 @@ pub(super) struct PlaneWorker<'a> {
 impl<'a> Planes<'a> {
     /// Computes all results, if there is a loop for the windows and the images lie in memory. Returns whether it did.
     pub fn run(
-        job: &Job<'a>,
+        job: &StepJob<'a>,
         reduce: &ReduceForm,
         sliding: &Sliding,
         outputs: &mut [HostBuffer],
@@ -61,17 +61,17 @@ impl<'a> Planes<'a> {
         for_each(
             chunks,
             || planes.worker(),
-            |worker, mut chunk| {
+            |worker, mut part| {
                 let mut done = 0;
-                while done < chunk.len {
-                    let start = chunk.start + done;
+                while done < part.len {
+                    let start = part.start + done;
                     let (plane, first) =
                         (start / planes.windows, start % planes.windows / planes.row);
                     let left =
-                        (planes.windows / planes.row - first).min((chunk.len - done) / planes.row);
+                        (planes.windows / planes.row - first).min((part.len - done) / planes.row);
                     let image = &images[plane * planes.elements..][..planes.elements];
                     let rows = first..first + left;
-                    planes.rows(worker, (&mut chunk, done), plane, (planes.shape, image), rows);
+                    planes.rows(worker, (&mut part, done), plane, (planes.shape, image), rows);
                     done += left * planes.row;
                 }
             },
@@ -80,7 +80,7 @@ impl<'a> Planes<'a> {
     }
 
     /// The planes of `job`, if there is a loop for their windows.
-    pub fn of(job: &Job<'a>, reduce: &ReduceForm, sliding: &Sliding) -> Option<Self> {
+    pub fn of(job: &StepJob<'a>, reduce: &ReduceForm, sliding: &Sliding) -> Option<Self> {
         let shape = PlaneShape::of(sliding)?;
         let [output] = &job.step.outputs[..] else { return None };
         let has_words = !matches!(output.dtype, DType::F16 | DType::Bool);
@@ -126,12 +126,12 @@ impl<'a> Planes<'a> {
         }
     }
 
-    /// Computes the results of `rows` rows of windows of a plane, which are the chunk's from an element on. `image` has the
+    /// Computes the results of `rows` rows of windows of a plane, which are the part's from an element on. `image` has the
     /// shape beside it, which `rows` count in.
     pub fn rows(
         &self,
         PlaneWorker { weight, after, known }: &mut PlaneWorker<'_>,
-        (chunk, at): (&mut Chunk<'_>, usize),
+        (part, at): (&mut OutputPart<'_>, usize),
         plane: usize,
         (shape, image): (PlaneShape, &[f32]),
         rows: Range<usize>,
@@ -156,15 +156,15 @@ impl<'a> Planes<'a> {
             }
         };
         let len = rows.len() * self.row;
-        let out = cast_slice_mut(chunk.words(0, at, len));
+        let out = cast_slice_mut(part.words(0, at, len));
         depthwise::run(&ImagePlane { shape, image, result }, rows, out);
-        self.epilogue.finish_in_place(after, chunk, at, len);
+        self.epilogue.finish_in_place(after, part, at, len);
     }
 }
 
 /// The elements of the images, if they lie in memory one after the other.
 pub(super) fn memory<'a>(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     sliding: &Sliding,
     images: &[Option<BoundInput<'a>>],
 ) -> Option<&'a [u32]> {
@@ -176,6 +176,6 @@ pub(super) fn memory<'a>(
 }
 
 /// The number around the images.
-pub(super) fn border(job: &Job<'_>, sliding: &Sliding) -> u32 {
+pub(super) fn border(job: &StepJob<'_>, sliding: &Sliding) -> u32 {
     sliding.border.map_or(0, |number| job.step.scalars[number].lane_bits())
 }

@@ -8,16 +8,17 @@ mod transpose;
 use std::sync::LazyLock;
 
 pub(crate) use self::operands::{
-    ColumnProduct, DotProducts, PanelProduct, Panels, Rows, StripProduct,
+    DotProducts, PanelProduct, Panels, Rows, StripProduct, TransposedLeftProduct,
 };
 
 /// The functions for one set of instructions.
 pub(crate) struct Kernel {
-    /// Columns of a panel, and of a vector.
-    pub columns: usize,
+    /// Columns of a panel.
+    pub panel_width: usize,
+    /// Lanes of a vector.
     lanes: usize,
     panels: unsafe fn(&PanelProduct<'_>, *mut f32, usize, bool),
-    columns_in_place: unsafe fn(&ColumnProduct<'_>, *mut f32, usize, bool),
+    transposed_left: unsafe fn(&TransposedLeftProduct<'_>, *mut f32, usize, bool),
     dots: unsafe fn(&DotProducts<'_>, *mut f32, usize, bool),
     strips: unsafe fn(&StripProduct<'_>, *mut f32, usize),
     transpose: unsafe fn([usize; 2], Rows<'_>, f32, *mut f32),
@@ -35,7 +36,7 @@ impl Kernel {
         let mut all = Vec::new();
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            use crate::exec::cpu::forms::vectors::{has_avx2, has_avx512};
+            use crate::exec::cpu::vectors::{has_avx2, has_avx512};
             all.extend(has_avx512().then_some(&avx512::KERNEL));
             all.extend(has_avx2().then_some(&avx2::KERNEL));
         }
@@ -59,8 +60,10 @@ impl Kernel {
         product.x.check(rows, depth);
         match product.w {
             Panels::Packed { data, pitch } => {
-                let panels = columns.div_ceil(self.columns);
-                assert!(panels == 0 || (panels - 1) * pitch + self.columns * depth <= data.len());
+                let panels = columns.div_ceil(self.panel_width);
+                assert!(
+                    panels == 0 || (panels - 1) * pitch + self.panel_width * depth <= data.len()
+                );
             }
             Panels::InPlace(w) => w.check(depth, columns),
             Panels::Scattered(data, offsets) => {
@@ -73,13 +76,13 @@ impl Kernel {
         unsafe { (self.panels)(product, out, stride, more) }
     }
 
-    /// As [`panels`](Self::panels), for a left operand that lies by columns and a right one that lies by rows.
+    /// As [`panels`](Self::panels), for a left operand that lies transposed and a right one that lies by rows.
     ///
     /// # Safety
     /// As there.
-    pub unsafe fn columns(
+    pub unsafe fn transposed_left(
         &self,
-        product: &ColumnProduct<'_>,
+        product: &TransposedLeftProduct<'_>,
         out: *mut f32,
         stride: usize,
         more: bool,
@@ -88,7 +91,7 @@ impl Kernel {
         product.x.check(depth, rows);
         product.w.check(depth, columns);
         // SAFETY: as in `panels`.
-        unsafe { (self.columns_in_place)(product, out, stride, more) }
+        unsafe { (self.transposed_left)(product, out, stride, more) }
     }
 
     /// Copies `columns` of `depth` elements each, which are the rows of `from`, to panels in `out`, times `scale`. The
@@ -101,7 +104,7 @@ impl Kernel {
         out: &mut [f32],
     ) {
         from.check(columns, depth);
-        assert!(columns.next_multiple_of(self.columns) * depth <= out.len());
+        assert!(columns.next_multiple_of(self.panel_width) * depth <= out.len());
         // SAFETY: the processor has the instructions (`all`). All columns exist and `out` has all panels, as asserted.
         unsafe { (self.transpose)([columns, depth], from, scale, out.as_mut_ptr()) }
     }
@@ -135,19 +138,19 @@ impl Kernel {
 macro_rules! kernel {
     ($name:ident, $vector:path, $(($features:literal),)? $vectors:literal by $high:literal) => {
         mod $name {
-            use crate::exec::cpu::forms::matmul::kernel::operands::{
-                ColumnProduct, DotProducts, PanelProduct, Rows, StripProduct,
+            use crate::exec::cpu::forms::product::kernel::operands::{
+                TransposedLeftProduct, DotProducts, PanelProduct, Rows, StripProduct,
             };
-            use crate::exec::cpu::forms::matmul::kernel::{Kernel, dot_tiles, tiles, transpose};
-            use crate::exec::cpu::forms::vectors::Lanes;
+            use crate::exec::cpu::forms::product::kernel::{Kernel, dot_tiles, tiles, transpose};
+            use crate::exec::cpu::vectors::SimdVector;
 
             type Vector = $vector;
 
             pub(super) static KERNEL: Kernel = Kernel {
-                columns: $vectors * Vector::LEN,
+                panel_width: $vectors * Vector::LEN,
                 lanes: Vector::LEN,
                 panels,
-                columns_in_place,
+                transposed_left,
                 dots,
                 strips,
                 transpose,
@@ -160,14 +163,14 @@ macro_rules! kernel {
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn columns_in_place(
-                product: &ColumnProduct<'_>,
+            unsafe fn transposed_left(
+                product: &TransposedLeftProduct<'_>,
                 out: *mut f32,
                 stride: usize,
                 more: bool,
             ) {
                 // SAFETY: as the caller promises.
-                unsafe { tiles::columns::<Vector, $vectors, $high>(product, out, stride, more) }
+                unsafe { tiles::transposed_left::<Vector, $vectors, $high>(product, out, stride, more) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -197,7 +200,7 @@ macro_rules! kernel {
 kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma"), 3 by 8);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 2 by 6);
-kernel!(plain, crate::exec::cpu::forms::vectors::Plain, 3 by 4);
+kernel!(plain, crate::exec::cpu::vectors::Plain, 3 by 4);
 
 #[cfg(test)]
 mod tests {
@@ -253,7 +256,7 @@ mod tests {
     #[test]
     fn panels_of_any_size() {
         for_sizes(|kernel, size @ [rows, columns, depth], gap| {
-            let wide = kernel.columns;
+            let wide = kernel.panel_width;
             let x = numbers(rows * (depth + gap), 1);
             let x = Rows { data: &x, stride: depth + gap };
             let w = numbers(columns.next_multiple_of(wide) * depth, 2);
@@ -303,9 +306,9 @@ mod tests {
             for more in [false, true] {
                 let mut out = vec![1.0; rows * (columns + gap)];
                 let product =
-                    ColumnProduct { size, x, w: Rows { data: &w, stride: columns + gap } };
+                    TransposedLeftProduct { size, x, w: Rows { data: &w, stride: columns + gap } };
                 // SAFETY: `out` has all rows.
-                unsafe { kernel.columns(&product, out.as_mut_ptr(), columns + gap, more) };
+                unsafe { kernel.transposed_left(&product, out.as_mut_ptr(), columns + gap, more) };
                 let x = Rows { data: &copy, stride: depth };
                 compare(size, (x, at), (&out, gap), more);
             }
@@ -316,7 +319,7 @@ mod tests {
     fn columns_of_any_number_and_length_go_to_their_panels() {
         for_sizes(|kernel, [gap, columns, depth], _| {
             let from = numbers(columns * (depth + gap), 6);
-            let wide = kernel.columns;
+            let wide = kernel.panel_width;
             let mut out = vec![f32::NAN; columns.next_multiple_of(wide) * depth + 1];
             let rows = Rows { data: &from, stride: depth + gap };
             kernel.transpose([columns, depth], rows, 2.0, &mut out);

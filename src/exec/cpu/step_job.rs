@@ -1,4 +1,4 @@
-//! A step of a run, with its tapes, its operands and the values computed before it.
+//! A step of a run, with its cache, its operands and the values computed before it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::failures::Failures;
 use super::operands::BoundInput;
-use super::program::{ExprHole, Tapes};
+use super::step_cache::{ExprHole, StepCache};
 use super::tape::Tape;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
@@ -15,16 +15,17 @@ use crate::expr::Ref;
 use crate::ops::CpuFunction;
 use crate::plan::{Home, OperandSource, Plan, Space, Step, StepOperand, ValueId};
 
-pub(super) struct Job<'a> {
+/// One step of a run.
+pub(super) struct StepJob<'a> {
     pub plan: &'a Plan,
     pub step: &'a Step,
-    pub tapes: &'a Tapes,
+    pub cache: &'a StepCache,
     pub values: &'a [Option<Arc<HostBuffer>>],
     pub functions: &'a [CpuFunction],
     pub failures: &'a Failures,
 }
 
-impl<'a> Job<'a> {
+impl<'a> StepJob<'a> {
     /// Binds the operands that run over `space`, by position among all operands.
     pub fn inputs(&self, space: Space) -> Vec<Option<BoundInput<'a>>> {
         self.inputs_through(space, Cow::Borrowed)
@@ -57,7 +58,7 @@ impl<'a> Job<'a> {
         inputs: &[Option<BoundInput<'_>>],
     ) -> &'a Tape {
         let Step { expr, scalars, .. } = self.step;
-        self.tapes.get(hole, || Tape::compile(expr, roots, scalars, inputs))
+        self.cache.tape(hole, || Tape::compile(expr, roots, scalars, inputs))
     }
 
     /// Returns whether `value` is a resident, which stays from run to run.

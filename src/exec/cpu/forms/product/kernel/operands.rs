@@ -49,7 +49,7 @@ pub(crate) struct DotProducts<'a> {
 }
 
 /// The rows of a matrix that lies by columns, times rows where they lie.
-pub(crate) struct ColumnProduct<'a> {
+pub(crate) struct TransposedLeftProduct<'a> {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     /// The columns of the left operand.

@@ -1,4 +1,4 @@
-//! Vectors of `f32`, as the innermost loops of products and convolutions use them.
+//! Vectors of `f32`, as the innermost loops of forms use them.
 
 pub(crate) mod exponential;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
@@ -50,8 +50,8 @@ pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
-/// Powers of two that [`Lanes::times_power`] takes too many, so that each is a normal number, and divides by at last. Only
-/// this division rounds.
+/// Powers of two that [`SimdVector::times_power`] takes too many, so that each is a normal number, and divides by at
+/// last. Only this division rounds.
 const UP: i32 = 64;
 
 /// Vectors that are summed up at a time.
@@ -60,7 +60,7 @@ pub(crate) const SUMS: usize = 16;
 /// A vector of `f32`.
 ///
 /// All functions are unsafe to call on a processor without the vector's instructions.
-pub(crate) trait Lanes: Copy {
+pub(crate) trait SimdVector: Copy {
     /// Elements of a vector.
     const LEN: usize;
     /// A choice of lanes.
@@ -107,7 +107,7 @@ pub(crate) trait Lanes: Copy {
     }
 }
 
-/// Lanes for any processor, which the compiler maps to the vectors that all processors of the target have.
+/// A vector for any processor, which the compiler maps to the vectors that all processors of the target have.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 #[derive(Clone, Copy)]
 pub(crate) struct Plain([f32; 4]);

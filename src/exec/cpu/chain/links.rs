@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
-use crate::exec::cpu::forms::vectors::Lanes;
 use crate::exec::cpu::tape::pair::Link;
+use crate::exec::cpu::vectors::SimdVector;
 
 /// An operation over the lanes of a segment.
 #[derive(Clone, Copy)]
@@ -102,7 +102,7 @@ fn all() -> Vec<(RunLinks, RunRows)> {
     let mut all: Vec<(RunLinks, RunRows)> = Vec::new();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use crate::exec::cpu::forms::vectors;
+        use crate::exec::cpu::vectors;
         if vectors::has_avx512() {
             all.push((avx512::links, avx512::rows));
         }
@@ -118,7 +118,7 @@ fn all() -> Vec<(RunLinks, RunRows)> {
 macro_rules! loops {
     ($name:ident, $vector:path, $(($features:literal),)? $many:literal) => {
         mod $name {
-            use crate::exec::cpu::forms::epilogue::links::{
+            use crate::exec::cpu::chain::links::{
                 Block, SegmentLink, any_links, any_rows,
             };
 
@@ -142,18 +142,18 @@ macro_rules! loops {
 loops!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma"), 8);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 loops!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 4);
-loops!(plain, crate::exec::cpu::forms::vectors::Plain, 4);
+loops!(plain, crate::exec::cpu::vectors::Plain, 4);
 
 /// Replaces the sums of all rows of `block` by the results of their links.
 ///
 /// # Safety
-/// The processor has the instructions of `L`, the sums of the block exist, and operands have all of its columns.
+/// The processor has the instructions of `V`, the sums of the block exist, and operands have all of its columns.
 #[inline(always)]
-unsafe fn any_rows<L: Lanes, const N: usize>(block: &Block<'_>) {
+unsafe fn any_rows<V: SimdVector, const N: usize>(block: &Block<'_>) {
     for (row, links) in block.links.chunks_exact(block.per_row).enumerate() {
         let sums = block.sums.wrapping_add(row * block.stride);
         // SAFETY: as the caller promises.
-        unsafe { any_links::<L, N>(links, block.column, sums, block.width) }
+        unsafe { any_links::<V, N>(links, block.column, sums, block.width) }
     }
 }
 
@@ -161,9 +161,9 @@ unsafe fn any_rows<L: Lanes, const N: usize>(block: &Block<'_>) {
 /// The last vectors of a segment are computed at once too: each turn chooses the loop of each operation anew.
 ///
 /// # Safety
-/// The processor has the instructions of `L`, the lanes exist, and operands have all of them.
+/// The processor has the instructions of `V`, the lanes exist, and operands have all of them.
 #[inline(always)]
-unsafe fn any_links<L: Lanes, const N: usize>(
+unsafe fn any_links<V: SimdVector, const N: usize>(
     links: &[SegmentLink<'_>],
     from: usize,
     lanes: *mut f32,
@@ -172,23 +172,23 @@ unsafe fn any_links<L: Lanes, const N: usize>(
     let mut at = 0;
     // SAFETY: as the caller promises; each call gets no more lanes than there are.
     unsafe {
-        while at + N * L::LEN <= len {
-            run_at::<L, N>(links, from + at, lanes.add(at), L::LEN);
-            at += N * L::LEN;
+        while at + N * V::LEN <= len {
+            run_at::<V, N>(links, from + at, lanes.add(at), V::LEN);
+            at += N * V::LEN;
         }
         let left = len - at;
         let (from, lanes) = (from + at, lanes.add(at));
-        let last = |vectors: usize| left - (vectors - 1) * L::LEN;
-        match left.div_ceil(L::LEN) {
+        let last = |vectors: usize| left - (vectors - 1) * V::LEN;
+        match left.div_ceil(V::LEN) {
             0 => {}
-            1 => run_at::<L, 1>(links, from, lanes, left),
-            2 => run_at::<L, 2>(links, from, lanes, last(2)),
-            3 => run_at::<L, 3>(links, from, lanes, last(3)),
-            4 => run_at::<L, 4>(links, from, lanes, last(4)),
-            5 => run_at::<L, 5>(links, from, lanes, last(5)),
-            6 => run_at::<L, 6>(links, from, lanes, last(6)),
-            7 => run_at::<L, 7>(links, from, lanes, last(7)),
-            _ => run_at::<L, 8>(links, from, lanes, last(8)),
+            1 => run_at::<V, 1>(links, from, lanes, left),
+            2 => run_at::<V, 2>(links, from, lanes, last(2)),
+            3 => run_at::<V, 3>(links, from, lanes, last(3)),
+            4 => run_at::<V, 4>(links, from, lanes, last(4)),
+            5 => run_at::<V, 5>(links, from, lanes, last(5)),
+            6 => run_at::<V, 6>(links, from, lanes, last(6)),
+            7 => run_at::<V, 7>(links, from, lanes, last(7)),
+            _ => run_at::<V, 8>(links, from, lanes, last(8)),
         }
     }
 }
@@ -198,7 +198,7 @@ unsafe fn any_links<L: Lanes, const N: usize>(
 /// # Safety
 /// As for [`any_links`].
 #[inline(always)]
-unsafe fn run_at<L: Lanes, const N: usize>(
+unsafe fn run_at<V: SimdVector, const N: usize>(
     links: &[SegmentLink<'_>],
     at: usize,
     lanes: *mut f32,
@@ -206,21 +206,21 @@ unsafe fn run_at<L: Lanes, const N: usize>(
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        let mut values = [L::splat(0.0); N];
+        let mut values = [V::splat(0.0); N];
         for i in 0..N {
-            values[i] = some::<L, N>(lanes, i, count);
+            values[i] = some::<V, N>(lanes, i, count);
         }
         for &SegmentLink { op, operand } in links {
-            let mut own = [L::splat(0.0); N];
+            let mut own = [V::splat(0.0); N];
             let mut may_be_nan = true;
             match operand {
                 SegmentOperand::Splat(number) => {
-                    own = [L::splat(number); N];
+                    own = [V::splat(number); N];
                     may_be_nan = number.is_nan();
                 }
                 SegmentOperand::Lanes(operand) => {
                     for i in 0..N {
-                        own[i] = some::<L, N>(operand.as_ptr().add(at), i, count);
+                        own[i] = some::<V, N>(operand.as_ptr().add(at), i, count);
                     }
                 }
             }
@@ -241,7 +241,7 @@ unsafe fn run_at<L: Lanes, const N: usize>(
             }
         }
         for i in 0..N {
-            let to = lanes.add(i * L::LEN);
+            let to = lanes.add(i * V::LEN);
             if i + 1 < N {
                 values[i].store(to);
             } else {
@@ -254,13 +254,13 @@ unsafe fn run_at<L: Lanes, const N: usize>(
 /// Reads vector `i` of `N`. The last has `count` elements.
 ///
 /// # Safety
-/// The elements exist, and the processor has the instructions of `L`.
+/// The elements exist, and the processor has the instructions of `V`.
 #[inline(always)]
-unsafe fn some<L: Lanes, const N: usize>(from: *const f32, i: usize, count: usize) -> L {
+unsafe fn some<V: SimdVector, const N: usize>(from: *const f32, i: usize, count: usize) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        let from = from.add(i * L::LEN);
-        if i + 1 < N { L::load(from) } else { L::load_first(from, count) }
+        let from = from.add(i * V::LEN);
+        if i + 1 < N { V::load(from) } else { V::load_first(from, count) }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
 
 use super::operands::{
-    ByColumns, ByRows, ColumnProduct, Following, LeftRows, PanelProduct, PanelRows, Panels,
-    Scattered, Stepped, StripProduct,
+    ByColumns, ByRows, Following, LeftRows, PanelProduct, PanelRows, Panels, Scattered, Stepped,
+    StripProduct, TransposedLeftProduct,
 };
-use crate::exec::cpu::forms::vectors::{Lanes, each};
+use crate::exec::cpu::vectors::{SimdVector, each};
 
 /// Elements of a row for which those below, which the next tile reads, are fetched at a time: a line of the caches.
 const LINE: usize = 16;
@@ -15,7 +15,7 @@ const LINE: usize = 16;
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
+pub(super) unsafe fn panels<V: SimdVector, const P: usize, const HIGH: usize>(
     &PanelProduct { size, x, w }: &PanelProduct<'_>,
     out: *mut f32,
     stride: usize,
@@ -23,23 +23,23 @@ pub(super) unsafe fn panels<L: Lanes, const P: usize, const HIGH: usize>(
 ) {
     let x = ByRows { start: x.row(0), stride: x.stride };
     // SAFETY: as the caller promises.
-    unsafe { all_tiles::<L, P, HIGH, _>(size, (x, w), (out, stride), more) }
+    unsafe { all_tiles::<V, P, HIGH, _>(size, (x, w), (out, stride), more) }
 }
 
-/// As the kernel's `columns`.
+/// As the kernel's `transposed_left`.
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn columns<L: Lanes, const P: usize, const HIGH: usize>(
-    &ColumnProduct { size, x, w }: &ColumnProduct<'_>,
+pub(super) unsafe fn transposed_left<V: SimdVector, const P: usize, const HIGH: usize>(
+    &TransposedLeftProduct { size, x, w }: &TransposedLeftProduct<'_>,
     out: *mut f32,
     stride: usize,
     more: bool,
 ) {
     let x = ByColumns { start: x.row(0), stride: x.stride };
     // SAFETY: as the caller promises.
-    unsafe { all_tiles::<L, P, HIGH, _>(size, (x, Panels::InPlace(w)), (out, stride), more) }
+    unsafe { all_tiles::<V, P, HIGH, _>(size, (x, Panels::InPlace(w)), (out, stride), more) }
 }
 
 /// Computes all tiles of a product.
@@ -47,7 +47,7 @@ pub(super) unsafe fn columns<L: Lanes, const P: usize, const HIGH: usize>(
 /// # Safety
 /// As for [`panels`].
 #[inline(always)]
-unsafe fn all_tiles<L: Lanes, const P: usize, const HIGH: usize, X: LeftRows>(
+unsafe fn all_tiles<V: SimdVector, const P: usize, const HIGH: usize, X: LeftRows>(
     [rows, columns, depth]: [usize; 3],
     (x, w): (X, Panels<'_>),
     (out, stride): (*mut f32, usize),
@@ -55,16 +55,16 @@ unsafe fn all_tiles<L: Lanes, const P: usize, const HIGH: usize, X: LeftRows>(
 ) {
     // Tiles of about equal heights, and of about equal widths where the right operand does not lie in panels.
     let tiles = rows.div_ceil(HIGH);
-    let panels = columns.div_ceil(L::LEN).div_ceil(P);
+    let panels = columns.div_ceil(V::LEN).div_ceil(P);
     let mut column = 0;
     for panel in 0..panels {
         let most = match w {
             Panels::Packed { .. } => P,
-            _ => (columns - column).div_ceil(L::LEN).div_ceil(panels - panel),
+            _ => (columns - column).div_ceil(V::LEN).div_ceil(panels - panel),
         };
-        let width = (most * L::LEN).min(columns - column);
-        let vectors = width.div_ceil(L::LEN);
-        let last = width - (vectors - 1) * L::LEN;
+        let width = (most * V::LEN).min(columns - column);
+        let vectors = width.div_ceil(V::LEN);
+        let last = width - (vectors - 1) * V::LEN;
         let mut row = 0;
         for at in 0..tiles {
             let height = (rows - row).div_ceil(tiles - at);
@@ -76,21 +76,21 @@ unsafe fn all_tiles<L: Lanes, const P: usize, const HIGH: usize, X: LeftRows>(
                 match w {
                     Panels::Packed { data, pitch } => {
                         let start = data.as_ptr().wrapping_add(panel * pitch);
-                        let rows = Following { start, step: P * L::LEN };
-                        any_tile::<L, P, HIGH, true, _, _>(size, x, rows, target);
+                        let rows = Following { start, step: P * V::LEN };
+                        any_tile::<V, P, HIGH, true, _, _>(size, x, rows, target);
                     }
                     Panels::InPlace(w) => {
                         let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
-                        if last == L::LEN {
-                            any_tile::<L, P, HIGH, true, _, _>(size, x, rows, target);
+                        if last == V::LEN {
+                            any_tile::<V, P, HIGH, true, _, _>(size, x, rows, target);
                         } else {
-                            any_tile::<L, P, HIGH, false, _, _>(size, x, rows, target);
+                            any_tile::<V, P, HIGH, false, _, _>(size, x, rows, target);
                         }
                     }
                     Panels::Scattered(data, offsets) => {
                         let start = data.as_ptr().wrapping_add(column);
                         let rows = Scattered { start, offsets: offsets.as_ptr() };
-                        any_tile::<L, P, HIGH, true, _, _>(size, x, rows, target);
+                        any_tile::<V, P, HIGH, true, _, _>(size, x, rows, target);
                     }
                 }
             }
@@ -117,7 +117,7 @@ struct Target {
 /// As for [`tile`].
 #[inline(always)]
 unsafe fn any_tile<
-    L: Lanes,
+    V: SimdVector,
     const P: usize,
     const HIGH: usize,
     const WHOLE: bool,
@@ -132,9 +132,9 @@ unsafe fn any_tile<
     // SAFETY: as the caller promises.
     unsafe {
         match vectors {
-            1 => tile_of::<L, 1, HIGH, WHOLE, X, W>(height, depth, x, w, target),
-            2 => tile_of::<L, 2, HIGH, WHOLE, X, W>(height, depth, x, w, target),
-            _ => tile_of::<L, P, HIGH, WHOLE, X, W>(height, depth, x, w, target),
+            1 => tile_of::<V, 1, HIGH, WHOLE, X, W>(height, depth, x, w, target),
+            2 => tile_of::<V, 2, HIGH, WHOLE, X, W>(height, depth, x, w, target),
+            _ => tile_of::<V, P, HIGH, WHOLE, X, W>(height, depth, x, w, target),
         }
     }
 }
@@ -145,7 +145,7 @@ unsafe fn any_tile<
 /// As for [`tile`].
 #[inline(always)]
 unsafe fn tile_of<
-    L: Lanes,
+    V: SimdVector,
     const P: usize,
     const HIGH: usize,
     const WHOLE: bool,
@@ -162,14 +162,14 @@ unsafe fn tile_of<
     unsafe {
         // No code is made for heights beyond `HIGH`.
         match height {
-            1 => tile::<L, 1, P, WHOLE, X, W>(depth, x, w, target),
-            2 if 2 < HIGH => tile::<L, 2, P, WHOLE, X, W>(depth, x, w, target),
-            3 if 3 < HIGH => tile::<L, 3, P, WHOLE, X, W>(depth, x, w, target),
-            4 if 4 < HIGH => tile::<L, 4, P, WHOLE, X, W>(depth, x, w, target),
-            5 if 5 < HIGH => tile::<L, 5, P, WHOLE, X, W>(depth, x, w, target),
-            6 if 6 < HIGH => tile::<L, 6, P, WHOLE, X, W>(depth, x, w, target),
-            7 if 7 < HIGH => tile::<L, 7, P, WHOLE, X, W>(depth, x, w, target),
-            _ => tile::<L, HIGH, P, WHOLE, X, W>(depth, x, w, target),
+            1 => tile::<V, 1, P, WHOLE, X, W>(depth, x, w, target),
+            2 if 2 < HIGH => tile::<V, 2, P, WHOLE, X, W>(depth, x, w, target),
+            3 if 3 < HIGH => tile::<V, 3, P, WHOLE, X, W>(depth, x, w, target),
+            4 if 4 < HIGH => tile::<V, 4, P, WHOLE, X, W>(depth, x, w, target),
+            5 if 5 < HIGH => tile::<V, 5, P, WHOLE, X, W>(depth, x, w, target),
+            6 if 6 < HIGH => tile::<V, 6, P, WHOLE, X, W>(depth, x, w, target),
+            7 if 7 < HIGH => tile::<V, 7, P, WHOLE, X, W>(depth, x, w, target),
+            _ => tile::<V, HIGH, P, WHOLE, X, W>(depth, x, w, target),
         }
     }
 }
@@ -181,7 +181,7 @@ unsafe fn tile_of<
 /// All elements that are read or written exist.
 #[inline(always)]
 unsafe fn tile<
-    L: Lanes,
+    V: SimdVector,
     const M: usize,
     const P: usize,
     const WHOLE: bool,
@@ -196,28 +196,28 @@ unsafe fn tile<
     // SAFETY: as the caller promises.
     unsafe {
         for r in 0..M {
-            L::fetch(to.wrapping_add(r * stride));
+            V::fetch(to.wrapping_add(r * stride));
         }
-        let mut sums = [[L::splat(0.0); P]; M];
+        let mut sums = [[V::splat(0.0); P]; M];
         let mut k = 0;
         // One product of each sum a turn: of several turns, the compiler reads all operands first, more than there are
         // registers.
         while k < depth {
             if k.is_multiple_of(LINE) {
                 each!(r < M => {
-                    L::fetch(x.element(M + r, 0));
+                    V::fetch(x.element(M + r, 0));
                 });
             }
-            sums = add_step::<L, M, P, WHOLE, X, W>(sums, x, w, last);
+            sums = add_step::<V, M, P, WHOLE, X, W>(sums, x, w, last);
             (x, w) = (x.from(1), w.from(1));
             k += 1;
         }
         each!(r < M => {
             each!(p < P => {
-                let to = to.add(r * stride + p * L::LEN);
-                let count = if p + 1 < P { L::LEN } else { last };
+                let to = to.add(r * stride + p * V::LEN);
+                let count = if p + 1 < P { V::LEN } else { last };
                 let sum = sums[r][p];
-                let sum = if more { L::load_first(to, count).add(sum) } else { sum };
+                let sum = if more { V::load_first(to, count).add(sum) } else { sum };
                 sum.store_first(to, count);
             });
         });
@@ -230,32 +230,32 @@ unsafe fn tile<
 /// All elements that are read exist.
 #[inline(always)]
 unsafe fn add_step<
-    L: Lanes,
+    V: SimdVector,
     const M: usize,
     const P: usize,
     const WHOLE: bool,
     X: LeftRows,
     W: PanelRows,
 >(
-    mut sums: [[L; P]; M],
+    mut sums: [[V; P]; M],
     x: X,
     w: W,
     last: usize,
-) -> [[L; P]; M] {
+) -> [[V; P]; M] {
     // SAFETY: as the caller promises.
     unsafe {
         let row = w.row(0);
-        let mut columns = [L::splat(0.0); P];
+        let mut columns = [V::splat(0.0); P];
         each!(p < P => {
-            let from = row.add(p * L::LEN);
+            let from = row.add(p * V::LEN);
             let whole = WHOLE || p + 1 < P;
-            columns[p] = if whole { L::load(from) } else { L::load_first(from, last) };
+            columns[p] = if whole { V::load(from) } else { V::load_first(from, last) };
             if let Some(ahead) = W::AHEAD {
-                L::fetch(from.wrapping_add(ahead));
+                V::fetch(from.wrapping_add(ahead));
             }
         });
         each!(r < M => {
-            let x = L::splat(*x.element(r, 0));
+            let x = V::splat(*x.element(r, 0));
             each!(p < P => {
                 sums[r][p] = sums[r][p].add_product(x, columns[p]);
             });
@@ -269,7 +269,7 @@ unsafe fn add_step<
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn strips<L: Lanes>(
+pub(super) unsafe fn strips<V: SimdVector>(
     &StripProduct { size: [rows, columns, depth], x, w }: &StripProduct<'_>,
     out: *mut f32,
     stride: usize,
@@ -278,7 +278,7 @@ pub(super) unsafe fn strips<L: Lanes>(
     /// multiple of a page share places in it, and stores to them hold up loads of the right operand.
     const RESULTS: usize = 2048;
     const DEEP: usize = 4;
-    let wide = 2 * L::LEN;
+    let wide = 2 * V::LEN;
     let strip = (RESULTS / rows.max(1) / 2).next_multiple_of(wide);
     assert!(rows * strip <= RESULTS);
     let mut near = [0.0_f32; RESULTS];
@@ -304,10 +304,10 @@ pub(super) unsafe fn strips<L: Lanes>(
                 // SAFETY: all elements exist, as the caller of `strips` promises.
                 column += unsafe {
                     match deep {
-                        DEEP if width >= wide => strip_tile::<L, DEEP, 2>(rows, operands, target),
-                        DEEP if width >= L::LEN => strip_tile::<L, DEEP, 1>(rows, operands, target),
+                        DEEP if width >= wide => strip_tile::<V, DEEP, 2>(rows, operands, target),
+                        DEEP if width >= V::LEN => strip_tile::<V, DEEP, 1>(rows, operands, target),
                         DEEP => strip_rest::<DEEP>(rows, width, operands, target),
-                        _ if width >= L::LEN => strip_tile::<L, 1, 1>(rows, operands, target),
+                        _ if width >= V::LEN => strip_tile::<V, 1, 1>(rows, operands, target),
                         _ => strip_rest::<1>(rows, width, operands, target),
                     }
                 };
@@ -327,36 +327,36 @@ pub(super) unsafe fn strips<L: Lanes>(
 /// # Safety
 /// All elements that are read or written exist.
 #[inline(always)]
-unsafe fn strip_tile<L: Lanes, const K: usize, const P: usize>(
+unsafe fn strip_tile<V: SimdVector, const K: usize, const P: usize>(
     rows: usize,
     [(x, x_stride), (w, w_stride)]: [(*const f32, usize); 2],
     Target { to, stride, .. }: Target,
 ) -> usize {
     // SAFETY: as the caller promises.
     unsafe {
-        let mut columns = [[L::splat(0.0); P]; K];
+        let mut columns = [[V::splat(0.0); P]; K];
         each!(k < K => {
             each!(p < P => {
-                columns[k][p] = L::load(w.add(k * w_stride + p * L::LEN));
+                columns[k][p] = V::load(w.add(k * w_stride + p * V::LEN));
             });
         });
         for r in 0..rows {
-            let mut sums = [L::splat(0.0); P];
+            let mut sums = [V::splat(0.0); P];
             each!(p < P => {
-                sums[p] = L::load(to.add(r * stride + p * L::LEN));
+                sums[p] = V::load(to.add(r * stride + p * V::LEN));
             });
             each!(k < K => {
-                let x = L::splat(*x.add(r * x_stride + k));
+                let x = V::splat(*x.add(r * x_stride + k));
                 each!(p < P => {
                     sums[p] = sums[p].add_product(x, columns[k][p]);
                 });
             });
             each!(p < P => {
-                sums[p].store(to.add(r * stride + p * L::LEN));
+                sums[p].store(to.add(r * stride + p * V::LEN));
             });
         }
     }
-    P * L::LEN
+    P * V::LEN
 }
 
 /// As [`strip_tile`], for `width` columns, one by one.

@@ -3,7 +3,8 @@
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
-use crate::exec::cpu::forms::epilogue::{Epilogue, RowLinks};
+use crate::exec::cpu::chain::RowLinks;
+use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::{SharedOutputs, for_each, parts};
 use crate::exec::cpu::tape::{Machine, Span, TILE};
 
@@ -21,10 +22,10 @@ pub(crate) struct ProductOutputs<'a> {
 unsafe impl Sync for ProductOutputs<'_> {}
 
 impl<'a> ProductOutputs<'a> {
-    /// Prepares the outputs of `epilogue` over the sums, which lie in `apart` if no output has room for them.
+    /// Prepares the outputs of `epilogue` over the sums, which lie in `scratch_sums` if no output has room for them.
     pub fn new(
         outputs: &'a mut [HostBuffer],
-        apart: &'a mut Vec<u32>,
+        scratch_sums: &'a mut Vec<u32>,
         epilogue: &'a Epilogue<'a>,
     ) -> Self {
         let host = outputs.iter().position(|output| output.dtype().size() == 4);
@@ -33,8 +34,8 @@ impl<'a> ProductOutputs<'a> {
         let sums = if let Some(host) = host {
             outputs.start(host).cast()
         } else {
-            apart.resize(outputs.len(), 0);
-            apart.as_mut_ptr()
+            scratch_sums.resize(outputs.len(), 0);
+            scratch_sums.as_mut_ptr()
         };
         Self { outputs, sums, epilogue, done }
     }
@@ -60,7 +61,7 @@ impl<'a> ProductOutputs<'a> {
         self.sums.wrapping_add(start).cast()
     }
 
-    /// The operations that follow `rows` rows of `columns` sums each, if rows can be finished apart. The first sum is that
+    /// The operations that follow `rows` rows of `columns` sums each, if rows can be finished one by one. The first sum is that
     /// of element `start`, and rows begin `stride` elements apart.
     pub fn row_links(
         &self,
@@ -106,11 +107,11 @@ impl<'a> ProductOutputs<'a> {
             let acc = &mut acc[..len];
             // SAFETY: no other thread uses the range, as the caller promises. Each output has the range, and so have
             // the sums.
-            let mut chunk = unsafe {
+            let mut part = unsafe {
                 acc.copy_from_slice(from_raw_parts(self.sums.add(start), len));
-                self.outputs.chunk(start, len)
+                self.outputs.part(start, len)
             };
-            chunk.write_tile(machine, &Span { inputs: &self.epilogue.inputs, start, len, acc }, 0);
+            part.write_tile(machine, &Span { inputs: &self.epilogue.inputs, start, len, acc }, 0);
         }
     }
 }
@@ -133,9 +134,10 @@ mod tests {
         let tape = Tape::compile(&builder.clone().finish(), &vec![root; dtypes.len()], &[], &[]);
         for at_once in [false, true] {
             let new = |&dtype| HostBuffer::try_zeroed(dtype, 3 * ROW).unwrap();
-            let (mut outputs, mut apart) = (dtypes.iter().map(new).collect::<Vec<_>>(), Vec::new());
+            let (mut outputs, mut scratch_sums) =
+                (dtypes.iter().map(new).collect::<Vec<_>>(), Vec::new());
             let epilogue = Epilogue { tape: &tape, inputs: Vec::new(), chain: None };
-            let mut results = ProductOutputs::new(&mut outputs, &mut apart, &epilogue);
+            let mut results = ProductOutputs::new(&mut outputs, &mut scratch_sums, &epilogue);
             if at_once {
                 for (at, sum) in results.sums_mut().iter_mut().enumerate() {
                     *sum = (at as f32).to_bits();

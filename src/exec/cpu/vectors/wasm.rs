@@ -3,9 +3,9 @@
 use std::arch::wasm32::{self as wasm, v128};
 use std::ops::Range;
 
-use super::{Lanes, SUMS, UP, each};
+use super::{SUMS, SimdVector, UP, each};
 
-impl Lanes for v128 {
+impl SimdVector for v128 {
     const LEN: usize = 4;
     type Mask = Self;
 

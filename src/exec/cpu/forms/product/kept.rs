@@ -18,7 +18,7 @@ impl<'a> Matrices<'a> {
         if self.is_only_copied() || k * n < SMALLEST {
             return None;
         }
-        let columns = Kernel::native().columns;
+        let columns = Kernel::native().panel_width;
         let order = [columns, k, n].map(|size| size as i64);
         self.kept(order, n.next_multiple_of(columns) * k, || {
             let (mut panels, mut copy) = (Vec::new(), Vec::new());

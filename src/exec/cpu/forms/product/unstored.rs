@@ -1,4 +1,4 @@
-//! Products whose results are computed block by block for a step that reads them at once.
+//! Products that are never stored as a whole: results are computed block by block for a step that reads them at once.
 
 use std::ops::Range;
 
@@ -10,43 +10,43 @@ use super::floats::Floats;
 use super::kernel::Kernel;
 use super::operand::Matrices;
 use crate::error::DeviceError;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::tape::{Machine, Span, TILE};
 use crate::plan::ProductForm;
 
 /// A product of `f32` with its epilogue.
-pub(crate) struct ProductApart<'a> {
+pub(crate) struct UnstoredProduct<'a> {
     floats: Floats<'a>,
     epilogue: Epilogue<'a>,
 }
 
 /// The machine and the copies of one thread.
-pub(crate) struct ApartWorker<'p> {
+pub(crate) struct UnstoredWorker<'p> {
     machine: Machine<'p>,
     copies: Copies,
 }
 
-impl<'a> ProductApart<'a> {
+impl<'a> UnstoredProduct<'a> {
     /// The product of `job`.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if an operand has to be stored, and the host lacks the memory.
-    pub fn of(job: &Job<'a>, product: &ProductForm) -> Result<Self, DeviceError> {
+    pub fn of(job: &StepJob<'a>, product: &ProductForm) -> Result<Self, DeviceError> {
         let floats = Floats::new(product, Matrices::of(job, product, false)?);
         // Blocks need not begin with a panel.
         Ok(Self { floats: Floats { panels: None, ..floats }, epilogue: Epilogue::of(job) })
     }
 
-    pub fn worker(&self) -> ApartWorker<'_> {
-        ApartWorker { machine: self.epilogue.machine(), copies: Copies::default() }
+    pub fn worker(&self) -> UnstoredWorker<'_> {
+        UnstoredWorker { machine: self.epilogue.machine(), copies: Copies::default() }
     }
 
     /// Computes the results of some columns of some rows, which are counted through all products. All rows belong to one
     /// product. The results are written to `out` row by row.
     pub fn results(
         &self,
-        ApartWorker { machine, copies }: &mut ApartWorker<'_>,
+        UnstoredWorker { machine, copies }: &mut UnstoredWorker<'_>,
         rows: Range<usize>,
         columns: Range<usize>,
         out: &mut [f32],

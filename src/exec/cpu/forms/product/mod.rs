@@ -1,6 +1,5 @@
-//! The matrix product form.
+//! The form `product`: matrix products, and convolutions as such.
 
-mod apart;
 mod blocks;
 mod by_images;
 mod by_kernel;
@@ -13,37 +12,38 @@ mod kept;
 mod kernel;
 mod operand;
 mod outputs;
-pub(in crate::exec::cpu) mod single_call;
+mod single_call;
+mod unstored;
 mod vector;
 mod winograd;
 
-pub(crate) use self::apart::ProductApart;
 pub(crate) use self::by_kernel::{rows_of, steps};
 use self::floats::Floats;
-pub(crate) use self::kernel::{ColumnProduct, Kernel, PanelProduct, Panels, Rows};
+pub(crate) use self::kernel::{Kernel, PanelProduct, Panels, Rows, TransposedLeftProduct};
 pub(crate) use self::operand::Matrices;
 pub(crate) use self::outputs::ProductOutputs;
+pub(crate) use self::unstored::UnstoredProduct;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::Images;
 use crate::plan::ProductForm;
 
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &StepJob<'_>,
     product: &ProductForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     if let ([out], Some(plain)) =
-        (&mut *outputs, job.tapes.single_call(|| find_call::find(job, product)))
+        (&mut *outputs, job.cache.single_call(|| find_call::find(job, product)))
         && plain.multiply(job.values, out)
     {
         return Ok(());
     }
-    let (epilogue, mut apart) = (Epilogue::of(job), Vec::new());
-    let mut results = ProductOutputs::new(outputs, &mut apart, &epilogue);
+    let (epilogue, mut scratch_sums) = (Epilogue::of(job), Vec::new());
+    let mut results = ProductOutputs::new(outputs, &mut scratch_sums, &epilogue);
     if product.k == 0 {
         results.sums_mut().fill(0);
         results.finish_all();

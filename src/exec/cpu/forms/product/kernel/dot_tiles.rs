@@ -2,7 +2,7 @@
 //! each set of instructions.
 
 use super::operands::{DotProducts, Rows};
-use crate::exec::cpu::forms::vectors::{Lanes, SUMS, each};
+use crate::exec::cpu::vectors::{SUMS, SimdVector, each};
 
 /// The place of a tile's sums.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ struct DotTarget {
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn dots<L: Lanes>(
+pub(super) unsafe fn dots<V: SimdVector>(
     &DotProducts { size: [rows, columns, depth], x, w }: &DotProducts<'_>,
     out: *mut f32,
     stride: usize,
@@ -30,10 +30,10 @@ pub(super) unsafe fn dots<L: Lanes>(
     // SAFETY: as the caller promises.
     unsafe {
         match rows {
-            1 if L::LEN == SUMS => dot_bands::<L, 16>(size, (x, w), (out, stride), more),
-            1 => dot_bands::<L, 8>(size, (x, w), (out, stride), more),
-            2 if L::LEN == SUMS => dot_bands::<L, 8>(size, (x, w), (out, stride), more),
-            _ => dot_bands::<L, 4>(size, (x, w), (out, stride), more),
+            1 if V::LEN == SUMS => dot_bands::<V, 16>(size, (x, w), (out, stride), more),
+            1 => dot_bands::<V, 8>(size, (x, w), (out, stride), more),
+            2 if V::LEN == SUMS => dot_bands::<V, 8>(size, (x, w), (out, stride), more),
+            _ => dot_bands::<V, 4>(size, (x, w), (out, stride), more),
         }
     }
 }
@@ -43,14 +43,14 @@ pub(super) unsafe fn dots<L: Lanes>(
 /// # Safety
 /// As there.
 #[inline(always)]
-unsafe fn dot_bands<L: Lanes, const N: usize>(
+unsafe fn dot_bands<V: SimdVector, const N: usize>(
     [rows, columns, depth]: [usize; 3],
     (x, w): (Rows<'_>, Rows<'_>),
     (out, stride): (*mut f32, usize),
     more: bool,
 ) {
     // Sixteen sums fill 32 registers beside the elements that they take in, and twelve sums fill 16.
-    let high = if L::LEN == SUMS { 4 } else { 3 };
+    let high = if V::LEN == SUMS { 4 } else { 3 };
     let tiles = rows.div_ceil(high);
     for column in (0..columns).step_by(N) {
         let w = (w.row(column), w.stride);
@@ -64,10 +64,10 @@ unsafe fn dot_bands<L: Lanes, const N: usize>(
             // SAFETY: all rows and columns exist, as the caller of `dots` promises.
             unsafe {
                 match height {
-                    1 => dot_tile::<L, 1, N>(depth, x, w, target),
-                    2 if 2 * N <= SUMS => dot_tile::<L, 2, N>(depth, x, w, target),
-                    3 if 3 * N <= SUMS => dot_tile::<L, 3, N>(depth, x, w, target),
-                    _ if 4 * N <= SUMS => dot_tile::<L, 4, N>(depth, x, w, target),
+                    1 => dot_tile::<V, 1, N>(depth, x, w, target),
+                    2 if 2 * N <= SUMS => dot_tile::<V, 2, N>(depth, x, w, target),
+                    3 if 3 * N <= SUMS => dot_tile::<V, 3, N>(depth, x, w, target),
+                    _ if 4 * N <= SUMS => dot_tile::<V, 4, N>(depth, x, w, target),
                     _ => unreachable!("a band is as wide as its rows allow"),
                 }
             }
@@ -81,7 +81,7 @@ unsafe fn dot_bands<L: Lanes, const N: usize>(
 /// # Safety
 /// All elements of those that are read or written exist.
 #[inline(always)]
-unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
+unsafe fn dot_tile<V: SimdVector, const M: usize, const N: usize>(
     depth: usize,
     (x, x_stride): (*const f32, usize),
     (w, w_stride): (*const f32, usize),
@@ -94,16 +94,16 @@ unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
             // The last column stands for those beyond it.
             columns[c] = w.add(c.min(count - 1) * w_stride);
         });
-        let mut sums = [[L::splat(0.0); N]; M];
-        let whole = depth - depth % L::LEN;
-        for k in (0..whole).step_by(L::LEN) {
+        let mut sums = [[V::splat(0.0); N]; M];
+        let whole = depth - depth % V::LEN;
+        for k in (0..whole).step_by(V::LEN) {
             // Rows stay in registers beside the sums; each element of a column is used at once.
-            let mut elements = [L::splat(0.0); M];
+            let mut elements = [V::splat(0.0); M];
             each!(r < M => {
-                elements[r] = L::load(x.add(r * x_stride + k));
+                elements[r] = V::load(x.add(r * x_stride + k));
             });
             each!(c < N => {
-                let column = L::load(columns[c].add(k));
+                let column = V::load(columns[c].add(k));
                 each!(r < M => {
                     sums[r][c] = sums[r][c].add_product(elements[r], column);
                 });
@@ -111,24 +111,24 @@ unsafe fn dot_tile<L: Lanes, const M: usize, const N: usize>(
         }
         if whole < depth {
             let rest = depth - whole;
-            let mut elements = [L::splat(0.0); M];
+            let mut elements = [V::splat(0.0); M];
             each!(r < M => {
-                elements[r] = L::load_first(x.add(r * x_stride + whole), rest);
+                elements[r] = V::load_first(x.add(r * x_stride + whole), rest);
             });
             each!(c < N => {
-                let column = L::load_first(columns[c].add(whole), rest);
+                let column = V::load_first(columns[c].add(whole), rest);
                 each!(r < M => {
                     sums[r][c] = sums[r][c].add_product(elements[r], column);
                 });
             });
         }
-        let mut all = [L::splat(0.0); SUMS];
+        let mut all = [V::splat(0.0); SUMS];
         each!(r < M => {
             each!(c < N => {
                 all[r * N + c] = sums[r][c];
             });
         });
-        let all = L::sums(all);
+        let all = V::sums(all);
         for r in 0..M {
             let to = to.add(r * stride);
             if count == N && !more {

@@ -2,7 +2,7 @@
 
 use std::f32::consts::LOG2_E;
 
-use super::Lanes;
+use super::SimdVector;
 
 /// A constant whose addition and subtraction round |x| < 2²² to an integer, half to even.
 const ROUND: f32 = 12_582_912.0;
@@ -15,21 +15,21 @@ const REST: [f32; 6] =
 /// Returns eˣ for x ≤ 0 within 1.5 ulp, and NaN for NaN. Other x have an unspecified result.
 ///
 /// # Safety
-/// The processor has the instructions of `L`.
+/// The processor has the instructions of `V`.
 #[inline(always)]
-pub(crate) unsafe fn exp_nonpositive<L: Lanes>(x: L) -> L {
+pub(crate) unsafe fn exp_nonpositive<V: SimdVector>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        let round = L::splat(ROUND);
+        let round = V::splat(ROUND);
         // The power is 0 from here on. NaN stays.
-        let x = x.greater(L::splat(-104.0));
-        let n = round.add_product(x, L::splat(LOG2_E)).sub(round);
-        let r = x.add_product(n, L::splat(-LN2[0])).add_product(n, L::splat(-LN2[1]));
-        let mut rest = L::splat(REST[0]);
+        let x = x.greater(V::splat(-104.0));
+        let n = round.add_product(x, V::splat(LOG2_E)).sub(round);
+        let r = x.add_product(n, V::splat(-LN2[0])).add_product(n, V::splat(-LN2[1]));
+        let mut rest = V::splat(REST[0]);
         for c in &REST[1..] {
-            rest = L::splat(*c).add_product(rest, r);
+            rest = V::splat(*c).add_product(rest, r);
         }
-        let power = L::splat(1.0).add(r.add_product(r.mul(r), rest));
+        let power = V::splat(1.0).add(r.add_product(r.mul(r), rest));
         power.times_power(n)
     }
 }
@@ -37,14 +37,14 @@ pub(crate) unsafe fn exp_nonpositive<L: Lanes>(x: L) -> L {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::cpu::forms::vectors::Plain;
+    use crate::exec::cpu::vectors::Plain;
 
     /// Calls `exp` for all vectors of `x`.
-    unsafe fn exps<L: Lanes>(x: &[f32]) -> Vec<f32> {
+    unsafe fn exps<V: SimdVector>(x: &[f32]) -> Vec<f32> {
         let mut out = x.to_vec();
-        for out in out.chunks_exact_mut(L::LEN) {
+        for out in out.chunks_exact_mut(V::LEN) {
             // SAFETY: the chunk is a vector, and the processor is as the caller promises.
-            unsafe { exp_nonpositive(L::load(out.as_ptr())).store(out.as_mut_ptr()) };
+            unsafe { exp_nonpositive(V::load(out.as_ptr())).store(out.as_mut_ptr()) };
         }
         out
     }
@@ -75,7 +75,7 @@ mod tests {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: features are asked for.
         unsafe {
-            use crate::exec::cpu::forms::vectors::{has_avx2, has_avx512};
+            use crate::exec::cpu::vectors::{has_avx2, has_avx512};
             all.extend(has_avx512().then(|| exps_avx512(&x)));
             all.extend(has_avx2().then(|| exps_avx2(&x)));
         }

@@ -1,11 +1,14 @@
 //! Chains: operations that follow a sum, each of which takes the result of the one before and a second operand.
 
+mod links;
+
 use std::ops::Range;
 
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
-use super::links::{RowLinks, SegmentLink, SegmentLinks, SegmentOperand, run_links};
+pub(super) use self::links::RowLinks;
+use self::links::{SegmentLink, SegmentLinks, SegmentOperand, run_links};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::pair::Link;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
@@ -14,11 +17,11 @@ use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub links: SmallVec<[(Link, LinkOperand); 4]>,
-    /// Elements of a run, along which each value of a run is the same; `usize::MAX` without such values.
-    pub run: usize,
+    /// Elements of a stretch, within which each value of a stretch is the same; `usize::MAX` without such values.
+    pub stretch: usize,
     /// Elements of a row, each with the same values of columns; `usize::MAX` without such values.
     pub row: usize,
-    pub of_runs: Option<LinkTable>,
+    pub of_stretches: Option<LinkTable>,
     pub of_columns: Option<LinkTable>,
 }
 
@@ -26,19 +29,19 @@ pub(crate) struct Chain {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LinkOperand {
     Constant(f32),
-    /// The root of the table of runs.
-    Run(usize),
+    /// The root of the table of stretches.
+    Stretch(usize),
     /// The root of the table of columns.
     Column(usize),
     /// An operand's memory.
     Memory(u16),
 }
 
-/// Values that are computed once for each run or column.
+/// Values that are computed once for each stretch or column.
 #[derive(Debug)]
 pub(crate) struct LinkTable {
     pub tape: Tape,
-    /// The axes of the out space that the values run over.
+    /// The axes of the out space of the values.
     pub axes: Range<usize>,
     pub len: usize,
 }
@@ -62,13 +65,13 @@ impl LinkTable {
 /// A chain whose operands are bound.
 pub(crate) struct BoundChain<'a> {
     links: Vec<(Link, Bound<'a>)>,
-    run: usize,
+    stretch: usize,
     row: usize,
 }
 
 enum Bound<'a> {
     Constant(f32),
-    Runs(Vec<f32>),
+    Stretches(Vec<f32>),
     Columns(Vec<f32>),
     Memory(&'a [f32]),
 }
@@ -83,11 +86,12 @@ impl Chain {
         let values = |table: &Option<LinkTable>| {
             table.as_ref().map(|table| table.values(&through(&table.axes))).unwrap_or_default()
         };
-        let (mut of_runs, mut of_columns) = (values(&self.of_runs), values(&self.of_columns));
+        let (mut of_stretches, mut of_columns) =
+            (values(&self.of_stretches), values(&self.of_columns));
         let bound = |&(op, operand): &(Link, LinkOperand)| {
             let operand = match operand {
                 LinkOperand::Constant(number) => Bound::Constant(number),
-                LinkOperand::Run(at) => Bound::Runs(std::mem::take(&mut of_runs[at])),
+                LinkOperand::Stretch(at) => Bound::Stretches(std::mem::take(&mut of_stretches[at])),
                 LinkOperand::Column(at) => Bound::Columns(std::mem::take(&mut of_columns[at])),
                 LinkOperand::Memory(at) => match &inputs[usize::from(at)] {
                     Some(BoundInput::Memory(words)) => Bound::Memory(cast_slice(words)),
@@ -96,7 +100,11 @@ impl Chain {
             };
             (op, operand)
         };
-        BoundChain { links: self.links.iter().map(bound).collect(), run: self.run, row: self.row }
+        BoundChain {
+            links: self.links.iter().map(bound).collect(),
+            stretch: self.stretch,
+            row: self.row,
+        }
     }
 }
 
@@ -132,19 +140,19 @@ impl BoundChain<'_> {
         Some(RowLinks::new(links, self.links.len(), columns))
     }
 
-    /// The end of the positions from `at` on that share their values of runs and lie in one row.
+    /// The end of the positions from `at` on that share their values of stretches and lie in one row.
     fn segment_end(&self, at: usize) -> usize {
-        let end_of_run = (at / self.run + 1).saturating_mul(self.run);
-        end_of_run.min(at.saturating_add(self.row - at % self.row))
+        let end_of_stretch = (at / self.stretch + 1).saturating_mul(self.stretch);
+        end_of_stretch.min(at.saturating_add(self.row - at % self.row))
     }
 
     /// Calls `take` with each link of the positions `range`, which lie in one segment.
     fn links_of<'s>(&'s self, range: Range<usize>, mut take: impl FnMut(SegmentLink<'s>)) {
-        let (run, column) = (range.start / self.run, range.start % self.row);
+        let (stretch, column) = (range.start / self.stretch, range.start % self.row);
         for (op, operand) in &self.links {
             let operand = match operand {
                 Bound::Constant(number) => SegmentOperand::Splat(*number),
-                Bound::Runs(values) => SegmentOperand::Splat(values[run]),
+                Bound::Stretches(values) => SegmentOperand::Splat(values[stretch]),
                 Bound::Columns(values) => SegmentOperand::Lanes(&values[column..]),
                 Bound::Memory(words) => SegmentOperand::Lanes(&words[range.clone()]),
             };
@@ -159,22 +167,22 @@ mod tests {
 
     #[test]
     fn lanes_of_any_number_take_their_own_operands() {
-        const RUN: usize = 37;
+        const STRETCH: usize = 37;
         const ROW: usize = 23;
-        let len = 5 * RUN * ROW;
+        let len = 5 * STRETCH * ROW;
         let number = |at: usize| ((at * 29) % 101) as f32 - 50.0;
         let memory: Vec<f32> = (0..len).map(|at| number(at + 7)).collect();
-        let runs: Vec<f32> = (0..len.div_ceil(RUN)).map(|at| number(at + 3)).collect();
+        let stretches: Vec<f32> = (0..len.div_ceil(STRETCH)).map(|at| number(at + 3)).collect();
         let columns: Vec<f32> = (0..ROW).map(|at| number(at + 5)).collect();
         let chain = BoundChain {
             links: vec![
-                (Link::Sub, Bound::Runs(runs.clone())),
+                (Link::Sub, Bound::Stretches(stretches.clone())),
                 (Link::Mul, Bound::Columns(columns.clone())),
                 (Link::SubFrom, Bound::Memory(&memory)),
                 (Link::Max, Bound::Constant(-900.0)),
                 (Link::MinOf, Bound::Constant(800.0)),
             ],
-            run: RUN,
+            stretch: STRETCH,
             row: ROW,
         };
         for start in [0, 1, 36, 37, 500] {
@@ -187,7 +195,7 @@ mod tests {
                 chain.apply(start, &mut got);
                 for (i, (got, sum)) in got.into_iter().zip(before).enumerate() {
                     let at = start + i;
-                    let product = (sum - runs[at / RUN]) * columns[at % ROW];
+                    let product = (sum - stretches[at / STRETCH]) * columns[at % ROW];
                     let want = memory[at] - product;
                     let want = if want.is_nan() { want } else { want.clamp(-900.0, 800.0) };
                     assert!(got == want || (got.is_nan() && want.is_nan()), "{at}: {got} {want}");
@@ -205,12 +213,12 @@ mod tests {
             let memory: Vec<f32> = (0..len).map(|at| number(at + 7)).collect();
             let chain = BoundChain {
                 links: vec![
-                    (Link::Sub, Bound::Runs((0..2 * ROWS).map(|at| number(at + 3)).collect())),
+                    (Link::Sub, Bound::Stretches((0..2 * ROWS).map(|at| number(at + 3)).collect())),
                     (Link::Mul, Bound::Columns((0..columns).map(|at| number(at + 5)).collect())),
                     (Link::Add, Bound::Memory(&memory)),
                     (Link::Max, Bound::Constant(-90.0)),
                 ],
-                run: columns,
+                stretch: columns,
                 row: columns,
             };
             let sums: Vec<f32> = (0..len).map(number).collect();
@@ -232,7 +240,10 @@ mod tests {
                 let done = at >= ROWS * columns && at % columns >= first;
                 assert_eq!(got, if done { want[at] } else { sums[at] }, "{columns}: {at}");
             }
-            assert!(chain.of_rows(start, [1, columns], columns).is_none(), "values of two runs");
+            assert!(
+                chain.of_rows(start, [1, columns], columns).is_none(),
+                "values of two stretches"
+            );
         }
     }
 }

@@ -7,30 +7,7 @@ use bytemuck::cast_slice;
 
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows};
 use crate::exec::HostBuffer;
-use crate::plan::ValueId;
-
-/// A product of two matrices of `f32` that lie in memory; the sums are the result.
-#[derive(Debug)]
-pub(crate) struct SingleCall {
-    /// Rows, columns and the length of the sums.
-    pub size: [usize; 3],
-    pub x: CallOperand,
-    pub w: CallOperand,
-    /// True if the columns of the right operand are contiguous, not its rows.
-    pub columns: bool,
-}
-
-/// A matrix in a value, with contiguous rows or columns.
-#[derive(Debug)]
-pub(crate) struct CallOperand {
-    pub value: ValueId,
-    /// Words of the value; all elements lie inside them.
-    pub len: usize,
-    /// Position of the first element.
-    pub start: usize,
-    /// The distance from a row or column to the next.
-    pub stride: usize,
-}
+use crate::exec::cpu::step_cache::{CallOperand, SingleCall};
 
 impl SingleCall {
     /// Computes `out`. Returns `false`, and computes nothing, if `out` or an operand has another length than expected.
@@ -43,7 +20,7 @@ impl SingleCall {
         let kernel = Kernel::native();
         // SAFETY: `out` has m·n elements.
         unsafe {
-            if self.columns {
+            if self.has_columns {
                 kernel.dots(&DotProducts { size, x, w }, out.as_mut_ptr(), n, false);
             } else {
                 let product = PanelProduct { size, x, w: Panels::InPlace(w) };

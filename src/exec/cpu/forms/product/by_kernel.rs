@@ -7,15 +7,16 @@ use super::floats::{FEW, Floats};
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::Matrices;
 use super::vector;
-use crate::exec::cpu::forms::epilogue::RowLinks;
+use crate::exec::cpu::chain::RowLinks;
 
-/// Most elements of a right operand that is read where it lies for more rows, and most rows that read it so. It stays in
-/// the second-level cache, or in the first if its rows would share few places there.
-const MEDIUM: usize = 256 << 10;
-const SMALL: usize = 16 << 10;
-const SOME: usize = 128;
-/// Elements between rows that share few places of the first-level cache, or a multiple.
-const SHARED: usize = 128;
+/// Most elements of a right operand that several rows read unpacked, where it lies: it fits the second-level cache.
+const UNPACKED: usize = 256 << 10;
+/// The same, if its row stride causes cache-set conflicts: it fits the first-level cache.
+const UNPACKED_IN_CONFLICT: usize = 16 << 10;
+/// Most rows that read an unpacked right operand.
+const UNPACKED_ROWS: usize = 128;
+/// Row strides that are multiples of so many elements map rows to few sets of the first-level cache.
+const CONFLICT_STRIDE: usize = 128;
 /// Most rows of a panel. Sums are read and written once for so many products: on an EPYC of Zen 5, a product of 2048²
 /// matrices takes 1.07 times as long with 256 rows.
 const DEEP: usize = 512;
@@ -44,7 +45,7 @@ pub(super) struct ProductBlock {
     pub columns: Range<usize>,
 }
 
-/// The place of the sums of a block, in rows that are `stride` elements apart.
+/// The address of the sums of a block, in rows that are `stride` elements apart.
 #[derive(Clone, Copy)]
 pub(super) struct Sums {
     pub start: *mut f32,
@@ -93,7 +94,7 @@ pub(super) unsafe fn multiply<'l>(
             }
             rows if !copied
                 && column == 1
-                && (rows <= SOME && fits_in_place(row, k * width)
+                && (rows <= UNPACKED_ROWS && fits_in_place(row, k * width)
                     || rows <= LOW && k <= SHALLOW) =>
             {
                 let links = links();
@@ -128,13 +129,17 @@ pub(super) unsafe fn multiply<'l>(
 /// The number of columns behind the last whole panel that are multiplied as dot products: a tile of as few columns reads
 /// more than it multiplies. The number depends on the right operand alone, so that all blocks and runs add in one order.
 pub(super) fn last_columns(kernel: &Kernel, [n, k]: [usize; 2]) -> usize {
-    let rest = n % kernel.columns;
+    let rest = n % kernel.panel_width;
     if n > rest && k >= DEEP_COLUMNS && rest <= LAST { rest } else { 0 }
 }
 
 /// Returns whether so many elements, whose rows lie `row` elements apart, are read where they lie.
 fn fits_in_place(row: isize, elements: usize) -> bool {
-    let most = if row.unsigned_abs().is_multiple_of(SHARED) { SMALL } else { MEDIUM };
+    let most = if row.unsigned_abs().is_multiple_of(CONFLICT_STRIDE) {
+        UNPACKED_IN_CONFLICT
+    } else {
+        UNPACKED
+    };
     elements <= most
 }
 
@@ -155,12 +160,12 @@ unsafe fn by_kept_panels(
     copies: &mut Copies,
     finish: Finish<'_>,
 ) {
-    let pitch = kernel.columns * k;
-    assert_eq!(columns.start % kernel.columns, 0, "blocks are whole panels");
-    let data = &panels.unwrap_or_default()[columns.start / kernel.columns * pitch..];
+    let pitch = kernel.panel_width * k;
+    assert_eq!(columns.start % kernel.panel_width, 0, "blocks are whole panels");
+    let data = &panels.unwrap_or_default()[columns.start / kernel.panel_width * pitch..];
     for depth in steps(*k, deep(*k)) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
-        let w = Panels::Packed { data: &data[depth.start * kernel.columns..], pitch };
+        let w = Panels::Packed { data: &data[depth.start * kernel.panel_width..], pitch };
         let size = [rows.len(), columns.len(), depth.len()];
         let (product, finish) = (PanelProduct { size, x, w }, finish.filter(|_| depth.end == *k));
         // SAFETY: as the caller promises. The first step writes all sums.
@@ -270,14 +275,14 @@ unsafe fn by_panels(
     finish: Finish<'_>,
 ) {
     let deep = deep(*k);
-    let wide = (PACKED / deep).next_multiple_of(kernel.columns);
+    let wide = (PACKED / deep).next_multiple_of(kernel.panel_width);
     for left in columns.clone().step_by(wide) {
         let some = left..columns.end.min(left + wide);
         for depth in steps(*k, deep) {
-            w.pack(*index, [&depth, &some], kernel.columns, (panels, row_major));
+            w.pack(*index, [&depth, &some], kernel.panel_width, (panels, row_major));
             let x = rows_of(x, *index, [rows, &depth], x_copy);
             let size = [rows.len(), some.len(), depth.len()];
-            let w = Panels::Packed { data: panels, pitch: kernel.columns * depth.len() };
+            let w = Panels::Packed { data: panels, pitch: kernel.panel_width * depth.len() };
             let place = left - columns.start;
             let sums = Sums { start: start.wrapping_add(place), stride };
             let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, place));
@@ -304,7 +309,7 @@ unsafe fn multiply_panels(
     let [all, columns, depth] = product.size;
     let (high, wide) = match finish {
         _ if depth <= SHALLOW => (LOW, columns),
-        Some(_) if all * columns > NEAR => (HIGH, kernel.columns),
+        Some(_) if all * columns > NEAR => (HIGH, kernel.panel_width),
         _ => (HIGH, columns),
     };
     for row in (0..all).step_by(high) {
@@ -317,7 +322,7 @@ unsafe fn multiply_panels(
             let width = if left < 2 * wide { left } else { wide };
             let w = match product.w {
                 Panels::Packed { data, pitch } => {
-                    Panels::Packed { data: &data[at / kernel.columns * pitch..], pitch }
+                    Panels::Packed { data: &data[at / kernel.panel_width * pitch..], pitch }
                 }
                 Panels::InPlace(rows) => Panels::InPlace(Rows { data: &rows.data[at..], ..rows }),
                 Panels::Scattered(data, offsets) => Panels::Scattered(&data[at..], offsets),

@@ -18,7 +18,7 @@ use crate::exec::cpu::operands::{
     BoundInput, PanelPieces, Windows, fill_by_squares, for_each, parts, split,
 };
 use crate::exec::cpu::tape::{Machine, TILE, Tape};
-use crate::exec::cpu::{ExprHole, Job};
+use crate::exec::cpu::{ExprHole, StepJob};
 use crate::exec::{ArrangedCopy, HostBuffer};
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{OperandSource, ProductForm, Space, Spread};
@@ -54,7 +54,7 @@ impl<'a> Matrices<'a> {
     /// Returns both operands of `product`. Unless all elements must be `stored` as words, elements of 16 bits stay as they
     /// are, and windows are taken from images or computed when they are copied.
     pub fn of(
-        job: &Job<'a>,
+        job: &StepJob<'a>,
         product: &ProductForm,
         stored: bool,
     ) -> Result<[Self; 2], DeviceError> {
@@ -69,7 +69,7 @@ impl<'a> Matrices<'a> {
 
     /// Returns the operand's memory if `root` only loads it, else the stored values of `root`.
     pub fn new(
-        job: &Job<'a>,
+        job: &StepJob<'a>,
         (space, root): (Space, Ref),
         size: [usize; 2],
         batch: &[usize],
@@ -101,7 +101,7 @@ impl<'a> Matrices<'a> {
 
     /// Returns the right operand's windows, all `stored` or copied in parts.
     fn of_windows(
-        job: &Job<'a>,
+        job: &StepJob<'a>,
         product: &ProductForm,
         spread: &Spread,
         stored: bool,
@@ -131,7 +131,7 @@ impl<'a> Matrices<'a> {
 
     /// Returns the values of the prologue over the space of `dims`. Along those of the `free` first axes on which no
     /// operand depends, they are computed once.
-    fn computed(job: &Job<'a>, space: Space, root: Ref, dims: &[usize], free: usize) -> Self {
+    fn computed(job: &StepJob<'a>, space: Space, root: Ref, dims: &[usize], free: usize) -> Self {
         let mut view = View::contiguous(&dims.into());
         let dims = view.dims.clone();
         for (axis, dim) in view.dims.iter_mut().enumerate().take(free) {
@@ -170,7 +170,7 @@ impl<'a> Matrices<'a> {
         for_each(
             split(&mut stored, len, parts(len as u64 * (tape.flops() + 2)), TILE),
             || Machine::new(tape),
-            |machine, mut chunk| chunk.write(machine, &inputs, &[]),
+            |machine, mut part| part.write(machine, &inputs, &[]),
         );
         let [stored] = stored;
         Ok(Self { data: MatrixData::Words(Cow::Owned(stored.into_words())), ..self })
@@ -300,7 +300,7 @@ impl<'a> Matrices<'a> {
         }
         let kernel = Kernel::native();
         if let MatrixData::Words(words) = &self.data
-            && (row, column > 1, panel) == (1, true, kernel.columns)
+            && (row, column > 1, panel) == (1, true, kernel.panel_width)
         {
             let from = Rows { data: cast_slice(&words[start as usize..]), stride: column as usize };
             return kernel.transpose([width, height], from, 1.0, panels);

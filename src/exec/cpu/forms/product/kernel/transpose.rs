@@ -1,7 +1,7 @@
 //! Copies of columns to panels.
 
 use super::operands::Rows;
-use crate::exec::cpu::forms::vectors::Lanes;
+use crate::exec::cpu::vectors::SimdVector;
 
 /// Most elements of a vector.
 const MOST: usize = 16;
@@ -11,7 +11,7 @@ const MOST: usize = 16;
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn transpose<L: Lanes>(
+pub(super) unsafe fn transpose<V: SimdVector>(
     [columns, depth]: [usize; 2],
     from: Rows<'_>,
     scale: f32,
@@ -19,27 +19,27 @@ pub(super) unsafe fn transpose<L: Lanes>(
     out: *mut f32,
 ) {
     // SAFETY: the processor has the instructions, as the caller promises.
-    let [scale, zero] = unsafe { [L::splat(scale), L::splat(0.0)] };
-    for column in (0..columns).step_by(L::LEN) {
-        let count = L::LEN.min(columns - column);
+    let [scale, zero] = unsafe { [V::splat(scale), V::splat(0.0)] };
+    for column in (0..columns).step_by(V::LEN) {
+        let count = V::LEN.min(columns - column);
         let panel = out.wrapping_add(column / wide * wide * depth + column % wide);
-        for k in (0..depth).step_by(L::LEN) {
-            let rows = L::LEN.min(depth - k);
+        for k in (0..depth).step_by(V::LEN) {
+            let rows = V::LEN.min(depth - k);
             let mut square = [zero; MOST];
             for (at, vector) in square.iter_mut().enumerate().take(count) {
                 let from = from.row(column + at).wrapping_add(k);
                 // SAFETY: as the caller promises, the elements exist.
-                *vector = unsafe { L::load_first(from, rows) };
+                *vector = unsafe { V::load_first(from, rows) };
             }
             // Each pass sorts the elements of all vectors, one after the other, by the lowest bit of their places: in the
             // end, the bits of the lane and those of the vector have changed places.
-            let mut bits = L::LEN;
+            let mut bits = V::LEN;
             while bits > 1 {
                 let before = square;
-                for at in 0..L::LEN / 2 {
+                for at in 0..V::LEN / 2 {
                     // SAFETY: the processor has the instructions, as the caller promises.
                     let [even, odd] = unsafe { before[2 * at].unzip(before[2 * at + 1]) };
-                    (square[at], square[L::LEN / 2 + at]) = (even, odd);
+                    (square[at], square[V::LEN / 2 + at]) = (even, odd);
                 }
                 bits /= 2;
             }

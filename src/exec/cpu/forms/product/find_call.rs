@@ -5,14 +5,14 @@ use super::by_kernel;
 use super::floats::Floats;
 use super::kernel::Kernel;
 use super::operand::Matrices;
-use super::single_call::{CallOperand, SingleCall};
 use crate::base::dtype::{DType, Ty};
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
+use crate::exec::cpu::step_cache::{CallOperand, SingleCall};
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{OperandSource, ProductForm, StepOutput, ValueId};
 
 /// The one call of the kernel that computes `product`; `None` if that takes more than one call.
-pub(super) fn find(job: &Job<'_>, product: &ProductForm) -> Option<SingleCall> {
+pub(super) fn find(job: &StepJob<'_>, product: &ProductForm) -> Option<SingleCall> {
     let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else {
         return None;
     };
@@ -30,15 +30,15 @@ pub(super) fn find(job: &Job<'_>, product: &ProductForm) -> Option<SingleCall> {
         return None;
     }
     let ([x_row, x_column], [w_row, w_column]) = (floats.x.strides(), floats.w.strides());
-    let columns = match (w_row, w_column) {
+    let has_columns = match (w_row, w_column) {
         (_, 1) => false,
         (1, _) if !floats.by_panels => true,
         _ => return None,
     };
     let [x, w] = values;
     let x = operand(x, &floats.x, x_row).filter(|_| x_column == 1)?;
-    let w = operand(w, &floats.w, if columns { w_column } else { w_row })?;
-    Some(SingleCall { size: floats.size, x, w, columns })
+    let w = operand(w, &floats.w, if has_columns { w_column } else { w_row })?;
+    Some(SingleCall { size: floats.size, x, w, has_columns })
 }
 
 fn operand(value: ValueId, matrices: &Matrices<'_>, stride: isize) -> Option<CallOperand> {
@@ -48,7 +48,7 @@ fn operand(value: ValueId, matrices: &Matrices<'_>, stride: isize) -> Option<Cal
 }
 
 /// The value that `root` loads, if `root` only loads, and the value holds all of the operand as `f32`.
-fn value(job: &Job<'_>, root: Ref) -> Option<ValueId> {
+fn value(job: &StepJob<'_>, root: Ref) -> Option<ValueId> {
     let ExprNode::Load(n) = job.step.expr.node(root) else { return None };
     let operand = &job.step.operands[usize::from(n)];
     let OperandSource::Value(value) = operand.source else { return None };

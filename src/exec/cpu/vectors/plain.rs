@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::{Lanes, Plain, SUMS, UP};
+use super::{Plain, SUMS, SimdVector, UP};
 
-impl Lanes for Plain {
+impl SimdVector for Plain {
     const LEN: usize = 4;
     type Mask = [bool; 4];
 

@@ -1,5 +1,5 @@
-//! Depthwise windows over the results of a product: blocks of the images are computed where windows read them at once, and
-//! are never stored as a whole.
+//! A product fused into the depthwise windows that read its results: blocks of these are computed where windows read them
+//! at once, and are never stored as a whole.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::planes::Planes;
 use crate::base::dtype::{DType, Ty};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::Job;
-use crate::exec::cpu::forms::matmul::ProductApart;
+use crate::exec::cpu::StepJob;
+use crate::exec::cpu::forms::product::UnstoredProduct;
 use crate::exec::cpu::operands::{SharedOutputs, for_each, parts, rows_of_blocks};
 use crate::exec::threads;
 use crate::expr::ExprNode;
@@ -32,7 +32,7 @@ struct BlockSize {
 }
 
 /// Returns whether step `at` of `plan` is a product that the next step alone reads, by windows of planes.
-pub(crate) fn follows(plan: &Plan, at: usize) -> bool {
+pub(crate) fn is_fused(plan: &Plan, at: usize) -> bool {
     found(plan, at).is_some()
 }
 
@@ -104,20 +104,20 @@ fn block_size(product: &ProductForm, shape: PlaneShape) -> Option<BlockSize> {
     (rows >= ROWS).then_some(BlockSize { planes: m, rows })
 }
 
-/// Computes the results of windows over those of `product`, as [`follows`] found them.
+/// Computes the results of windows over those of `product`, as [`is_fused`] found them.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`]; [`DeviceError::Refused`] for a plan in which they were not found.
 pub(crate) fn run(
-    before: &Job<'_>,
-    job: &Job<'_>,
+    before: &StepJob<'_>,
+    job: &StepJob<'_>,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     let broken = || DeviceError::broken("windows do not follow their product");
     let (product, reduce, sliding) = forms(before.step, job.step).ok_or_else(broken)?;
     let planes = Planes::of(job, reduce, sliding).ok_or_else(broken)?;
     let mut size = block_size(product, planes.shape).ok_or_else(broken)?;
-    let apart = ProductApart::of(before, product)?;
+    let unstored = UnstoredProduct::of(before, product)?;
     let pieces =
         |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
     let images = (0..planes.count).step_by(product.m);
@@ -135,22 +135,22 @@ pub(crate) fn run(
         groups.flat_map(|own| pieces(all_rows, size.rows).map(move |rows| (own.clone(), rows)));
     let mut blocks: Vec<(Range<usize>, Range<usize>)> = blocks.collect();
     let shared = SharedOutputs::new(outputs);
-    let work = |(apart_worker, worker, image): &mut (_, _, Vec<f32>),
+    let work = |(product_worker, worker, image): &mut (_, _, Vec<f32>),
                 (own, rows): (Range<usize>, Range<usize>)| {
         let (band, shape) = planes.shape.band(&rows);
         let width = shape.width;
         let elements = band.len() * width;
         image.resize(own.len() * elements, 0.0);
-        apart.results(apart_worker, own.clone(), band.start * width..band.end * width, image);
+        unstored.results(product_worker, own.clone(), band.start * width..band.end * width, image);
         for (at, plane) in own.enumerate() {
             let image = &image[at * elements..][..elements];
             let start = plane * planes.windows + rows.start * planes.row;
             // SAFETY: blocks have different planes or rows.
-            let mut chunk = unsafe { shared.chunk(start, rows.len() * planes.row) };
-            planes.rows(worker, (&mut chunk, 0), plane, (shape, image), 0..rows.len());
+            let mut part = unsafe { shared.part(start, rows.len() * planes.row) };
+            planes.rows(worker, (&mut part, 0), plane, (shape, image), 0..rows.len());
         }
     };
-    let new = || (apart.worker(), planes.worker(), Vec::new());
+    let new = || (unstored.worker(), planes.worker(), Vec::new());
     if is_shared {
         for_each(blocks, new, work);
     } else {

@@ -17,7 +17,7 @@ const FETCH: f64 = 0.3;
 const READ: f64 = 0.05;
 /// Nanoseconds until an epilogue has begun with a tile.
 const START: f64 = 200.0;
-/// Nanoseconds of a short product that are worth a block, where other threads wait awake for one.
+/// Nanoseconds of a short product that are worth a block, where other threads spin for one.
 const SHORT_BLOCK: f64 = 1_000.0 / threads::SMALLER as f64;
 /// Fewest rows of a block whose multiplications take longer than its reads of panels.
 const LEAST_ROWS: usize = 4;
@@ -89,7 +89,7 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
     }
     let rows = (0..8).map(|half| m.div_ceil(1 << half).next_multiple_of(8).min(m));
     // Whole panels.
-    let panel = Kernel::native().columns;
+    let panel = Kernel::native().panel_width;
     let panels = (0..5).flat_map(|power| [1 << power, 3 << power]);
     let share = n.div_ceil(threads).next_multiple_of(panel);
     let columns = panels.map(|panels| panels * panel).chain([share]);
@@ -103,15 +103,15 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
 }
 
 /// Returns the rows and columns of the blocks of a short product by kept panels, of which other threads take some if they
-/// wait awake. However a product is cut between panels, its sums are the same bits.
+/// spin. However a product is cut between panels, its sums are the same bits.
 fn short_blocks([m, n, k]: [usize; 3]) -> [usize; 2] {
     let time = ((m * n * k) as f64 / RATE).max((n * k) as f64 * READ);
     let worth = (time / SHORT_BLOCK) as usize;
-    let parts = if worth > 1 { worth.min(threads::at_hand()) } else { 1 };
+    let parts = if worth > 1 { worth.min(threads::spinning()) } else { 1 };
     if parts == 1 || m >= LEAST_ROWS * parts {
         return [m.div_ceil(parts), n];
     }
-    let panel = Kernel::native().columns;
+    let panel = Kernel::native().panel_width;
     [m, (n.div_ceil(panel).div_ceil(parts) * panel).min(n)]
 }
 

@@ -3,14 +3,14 @@
 use smallvec::SmallVec;
 
 use crate::base::dtype::DType;
-use crate::exec::cpu::Job;
+use crate::exec::cpu::StepJob;
 use crate::exec::cpu::operands::Windows;
 use crate::expr::ExprNode;
 use crate::plan::{Border, OperandSource, ProductForm, Spread};
 
 /// The windows of images of `f32` in memory, if the right operand is no more than that.
 pub(super) fn windows<'a>(
-    job: &Job<'a>,
+    job: &StepJob<'a>,
     product: &ProductForm,
     spread: &Spread,
 ) -> Option<Windows<'a>> {

@@ -3,7 +3,7 @@
 use std::arch::x86_64 as x86;
 use std::ops::Range;
 
-use super::{Lanes, SUMS, UP};
+use super::{SUMS, SimdVector, UP};
 
 /// A mask of the first `count` of eight lanes.
 #[inline(always)]
@@ -14,7 +14,7 @@ unsafe fn first_of_8(count: usize) -> x86::__m256i {
     unsafe { x86::_mm256_loadu_si256(LANES.as_ptr().add(8 - count).cast()) }
 }
 
-impl Lanes for x86::__m256 {
+impl SimdVector for x86::__m256 {
     const LEN: usize = 8;
     type Mask = x86::__m256i;
 
@@ -200,7 +200,7 @@ unsafe fn sum_of_pairs(low: x86::__m512, high: x86::__m512) -> x86::__m512 {
     }
 }
 
-impl Lanes for x86::__m512 {
+impl SimdVector for x86::__m512 {
     const LEN: usize = 16;
     type Mask = x86::__mmask16;
 

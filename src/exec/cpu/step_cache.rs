@@ -1,0 +1,82 @@
+//! The facts of a step that its first run finds.
+
+use std::sync::OnceLock;
+
+use super::chain::Chain;
+use super::tape::Tape;
+use crate::plan::ValueId;
+
+/// A hole of a form, which an expression of the step fills.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ExprHole {
+    /// In front of the form. In a product, it is in front of the left operand; in an attention, in front of the
+    /// queries.
+    Before,
+    /// In front of the right operand of a product, of the weights of sliding windows, or of the keys of an attention.
+    Right,
+    /// In front of the values of an attention.
+    Values,
+    /// In front of the mask of an attention.
+    Scores,
+    /// Behind the form. The only expression of a map is here too.
+    After,
+}
+
+/// The facts that the first run of a step works out for all later ones. They depend on types, lengths and views of the
+/// operands, and the plan fixes these.
+#[derive(Debug, Default)]
+pub(super) struct StepCache {
+    /// StepCache by [`ExprHole`].
+    tapes: [OnceLock<Tape>; 5],
+    /// The one call of the kernel that computes a small product.
+    single_call: OnceLock<Option<SingleCall>>,
+    /// The epilogue as a chain of operations, if it is one.
+    chain: OnceLock<Option<Chain>>,
+    /// True if the next step computes the results of this one, and reads them at once.
+    is_fused: OnceLock<bool>,
+}
+
+/// A product of two matrices of `f32` that lie in memory; the sums are the result.
+#[derive(Debug)]
+pub(crate) struct SingleCall {
+    /// Rows, columns and the length of the sums.
+    pub size: [usize; 3],
+    pub x: CallOperand,
+    pub w: CallOperand,
+    /// True if the columns of the right operand are contiguous, not its rows.
+    pub has_columns: bool,
+}
+
+/// A matrix in a value, with contiguous rows or columns.
+#[derive(Debug)]
+pub(crate) struct CallOperand {
+    pub value: ValueId,
+    /// Words of the value; all elements lie inside them.
+    pub len: usize,
+    /// Position of the first element.
+    pub start: usize,
+    /// The distance from a row or column to the next.
+    pub stride: usize,
+}
+
+impl StepCache {
+    /// Returns the tape that the first `compile` for `hole` made.
+    pub fn tape(&self, hole: ExprHole, compile: impl FnOnce() -> Tape) -> &Tape {
+        self.tapes[hole as usize].get_or_init(compile)
+    }
+
+    /// Returns the result of the first `find`.
+    pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
+        self.single_call.get_or_init(find).as_ref()
+    }
+
+    /// Returns the result of the first `find`: whether the next step computes the results of this one.
+    pub fn is_fused(&self, find: impl FnOnce() -> bool) -> bool {
+        *self.is_fused.get_or_init(find)
+    }
+
+    /// Returns the result of the first `find`.
+    pub fn chain(&self, find: impl FnOnce() -> Option<Chain>) -> Option<&Chain> {
+        self.chain.get_or_init(find).as_ref()
+    }
+}
