@@ -344,6 +344,13 @@ async fn a_panic_in_what_the_user_gave_is_an_error() {
         let error = batch.write_with(x, |_| panic!("nor now")).unwrap_err();
         assert!(matches!(error, Error::Data(DataError::Panicked { .. })), "{error}");
         assert!(batch.read(y).await.is_err(), "what was read of it may have changed");
+        let half_changed = batch.execute().await.unwrap_err().to_string();
+        assert_eq!(half_changed, error.to_string(), "no run computes with half of a change");
+        assert_eq!(batch.compile().await.unwrap_err().to_string(), half_changed);
+        batch.write_with(x, |x| x[0] = 5.0).unwrap();
+        batch.execute().await.unwrap();
+        assert_eq!(batch.read(y).await.unwrap()[0], -5.0);
+        batch.write_with(x, |_| panic!("once more")).unwrap_err();
         batch.write(x, &[3.0, 4.0]).unwrap();
         batch.execute().await.unwrap();
         assert_eq!(batch.read(y).await.unwrap(), [-3.0, -4.0]);

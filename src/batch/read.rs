@@ -98,7 +98,7 @@ pub(super) fn check_length<T>(
 }
 
 /// The elements of a result, from [`GpuCommandBatch::read_view`] or [`Resident::read_view`](crate::Resident::read_view):
-/// a slice that holds on to the memory it lies in.
+/// a slice that holds on to the memory it lies in. `Debug` prints its first elements and their number.
 pub struct ReadView<T>(ViewElements<T>);
 
 enum ViewElements<T> {
@@ -137,6 +137,11 @@ impl<T: Element> AsRef<[T]> for ReadView<T> {
 
 impl<T: Element> fmt::Debug for ReadView<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
+        const SHOWN: usize = 32;
+        if self.len() <= SHOWN {
+            return (**self).fmt(f);
+        }
+        f.debug_list().entries(&self[..SHOWN]).finish_non_exhaustive()?;
+        write!(f, " ({} elements)", self.len())
     }
 }

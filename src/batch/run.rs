@@ -11,7 +11,7 @@ use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
 use crate::device::Device;
-use crate::error::{DataError, Origin, ReadError, Result};
+use crate::error::{DataError, ReadError, Result};
 use crate::record::{Record, Version};
 use crate::session::{HostOrGpuResult, RunStats};
 
@@ -20,8 +20,8 @@ pub(super) struct Snapshot {
     recorded: Arc<Record>,
     version: Version,
     mistakes: Result<()>,
-    /// An upload that a call of `write_with` is changing.
-    being_changed: Option<Origin>,
+    /// The reason why the data of an upload is not whole.
+    half_changed: Option<DataError>,
     record_time: Duration,
 }
 
@@ -37,11 +37,11 @@ impl Snapshot {
     /// The record and its version, for a run of its data.
     ///
     /// # Errors
-    /// Every mistake in it; [`DataError::BeingChanged`].
+    /// Every mistake in it; [`DataError::BeingChanged`] and [`DataError::Panicked`].
     pub fn checked_record_with_data(self) -> Result<(Arc<Record>, Version)> {
         self.mistakes?;
-        match self.being_changed {
-            Some(of) => Err(DataError::BeingChanged(of).into()),
+        match self.half_changed {
+            Some(error) => Err(error.into()),
             None => Ok((self.recorded, self.version)),
         }
     }
@@ -59,7 +59,7 @@ impl GpuCommandBatch {
     /// - [`Error::Record`](crate::Error::Record): every mistake made while recording.
     /// - [`Error::Plan`](crate::Error::Plan): the device cannot hold the graph.
     /// - [`Error::Data`](crate::Error::Data): an [input](Self::input) has no data, or a call of
-    ///   [`write_with`](Self::write_with) is changing an upload.
+    ///   [`write_with`](Self::write_with) is changing an upload, or panicked while it did.
     /// - [`Error::Device`](crate::Error::Device): the device failed.
     /// - [`Error::Fault`](crate::Error::Fault): an operation cannot work with its data, such as an index out of range.
     ///   The run then has no results, and residents that it was to fill stay as they were.
@@ -125,7 +125,7 @@ impl GpuCommandBatch {
             recorded: Arc::clone(recorder.recorded()),
             version: recorder.version(),
             mistakes: recorder.check_mistakes(),
-            being_changed: recorder.being_changed(),
+            half_changed: recorder.half_changed(),
             record_time: recorder.recording.total(),
         }
     }

@@ -225,7 +225,7 @@ pub enum DataError {
         /// Its element type.
         expected: DType,
     },
-    /// The function that was to change the data panicked; the data is then unspecified.
+    /// The function that was to change the data panicked. The data is then unspecified, and runs fail until it is written.
     #[error("{of}: the function that was to change the data panicked: {what}; write it again")]
     Panicked {
         /// The resident or input that has the data.

@@ -6,8 +6,10 @@ use thiserror::Error;
 
 use super::mistake::MistakeKind;
 use crate::base::place::Place;
+use crate::base::units::count;
 
-/// Every mistake in a recorded graph, in the order in which they were made.
+/// Every mistake in a recorded graph, in the order in which they were made. Prints one line for each, with the number of
+/// times that the same one was made in a loop; the first twenty lines stand for all.
 ///
 /// ```
 /// use onetrip::{Device, Error, GpuCommandBatch};
@@ -33,11 +35,26 @@ impl Mistakes {
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, mistake) in self.0.iter().enumerate() {
-            if index > 0 {
-                writeln!(f)?;
+        const SHOWN: usize = 20;
+        let mut lines: Vec<(&Mistake, usize)> = Vec::new();
+        let mut left_out = 0_u64;
+        for mistake in &self.0 {
+            match lines.iter().position(|&(line, _)| line == mistake) {
+                Some(line) => lines[line].1 += 1,
+                None if lines.len() < SHOWN => lines.push((mistake, 1)),
+                None => left_out += 1,
             }
+        }
+        for (index, (mistake, times)) in lines.into_iter().enumerate() {
+            f.write_str(if index > 0 { "\n" } else { "" })?;
             write!(f, "{mistake}")?;
+            if times > 1 {
+                write!(f, " (made {times} times)")?;
+            }
+        }
+        if left_out > 0 {
+            let more = count(left_out, "more mistake");
+            write!(f, "\nand {more}, listed by `Mistakes::list`")?;
         }
         Ok(())
     }

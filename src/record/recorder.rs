@@ -13,7 +13,7 @@ use crate::base::shape::Shape;
 use crate::base::trace::event;
 use crate::cost::Backend;
 use crate::device::Device;
-use crate::error::{Error, Mistake, MistakeKind, Mistakes, Origin, Result};
+use crate::error::{DataError, Error, Mistake, MistakeKind, Mistakes, Result};
 use crate::graph::{Node, NodeId};
 use crate::ops::{Op, Type, infer};
 use crate::residents::{Handle, Keep, SliceUpdate};
@@ -33,8 +33,9 @@ pub(crate) struct Recorder {
     recorded: Arc<Record>,
     /// Slice updates recorded by `replace_slice`, keyed by their result.
     pub slice_updates: HashMap<NodeId, SliceUpdate>,
-    /// Positions of the uploads whose data calls of `write_with` are changing.
-    pub changing: Vec<usize>,
+    /// Positions of the uploads whose data calls of `write_with` are changing; with the message of the panic, those whose
+    /// data a panic left half changed.
+    pub changing: Vec<(usize, Option<String>)>,
     mistakes: Vec<Mistake>,
     pub recording: Stopwatch,
     version: Version,
@@ -78,10 +79,14 @@ impl Recorder {
         Arc::make_mut(&mut self.recorded).names.insert(name, node);
     }
 
-    /// An upload whose data is being changed, if there is any.
-    pub fn being_changed(&self) -> Option<Origin> {
-        let node = self.recorded.upload_node(*self.changing.first()?)?;
-        Some(self.recorded.origin(node))
+    /// The reason why the data of an upload is not whole, if there is any.
+    pub fn half_changed(&self) -> Option<DataError> {
+        let (position, panicked) = self.changing.first()?;
+        let of = self.recorded.origin(self.recorded.upload_node(*position)?);
+        Some(match panicked.clone() {
+            Some(what) => DataError::Panicked { of, what },
+            None => DataError::BeingChanged(of),
+        })
     }
 
     /// The record, if nobody else holds it.

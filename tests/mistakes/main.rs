@@ -150,6 +150,26 @@ fn one_mistake_is_one_line() {
     assert_eq!(mistakes.list()[0].place.line(), first);
 }
 
+#[test]
+fn mistakes_of_a_loop_are_counted() {
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let (x, y) = (zeros(&b, [2]), zeros(&b, [3]));
+    for _ in 0..1000 {
+        b.add(x, y);
+    }
+    for size in 3..103 {
+        b.reshape(x, [size]);
+    }
+    let error = b.check_recorded().unwrap_err();
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("`unsqueeze` adds a size of 1 (made 1000 times)"), "{text}");
+    assert!(lines[1].contains("reshape: cannot reshape [2] (2 elements) to [3]"), "{text}");
+    assert_eq!(lines[20..], ["and 81 more mistakes, listed by `Mistakes::list`"], "{text}");
+    let Error::Record(mistakes) = error else { panic!("{error:?}") };
+    assert_eq!(mistakes.list().len(), 1100);
+}
+
 #[tokio::test]
 async fn mistakes_come_from_execute_too() {
     let b = GpuCommandBatch::new(&Device::cpu());

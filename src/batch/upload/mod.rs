@@ -196,13 +196,16 @@ impl GpuCommandBatch {
         let new = match (data, upload.as_mut().and_then(Arc::get_mut)) {
             (Cow::Borrowed(slice), Some(buffer)) => {
                 buffer.write(slice);
-                return Ok(());
+                None
             }
             // The old data is still read, by a run or by a view, or there is none.
-            (Cow::Borrowed(slice), None) => self.device.pool().filled(slice),
-            (Cow::Owned(vector), _) => HostBuffer::try_from_vec(vector),
+            (Cow::Borrowed(slice), None) => Some(self.device.pool().filled(slice)),
+            (Cow::Owned(vector), _) => Some(HostBuffer::try_from_vec(vector)),
         };
-        *upload = Some(Arc::new(new.map_err(|error| error.of(&of))?));
+        if let Some(new) = new {
+            *upload = Some(Arc::new(new.map_err(|error| error.of(&of))?));
+        }
+        recorder.changing.retain(|&(changed, _)| changed != position);
         Ok(())
     }
 
@@ -210,6 +213,9 @@ impl GpuCommandBatch {
     /// and in the memory that the batch keeps it in. Nothing is copied, unless a [view](Self::read_view) or
     /// a run still reads the data. A run that begins before `change` returns fails with
     /// [`DataError::BeingChanged`].
+    ///
+    /// If `change` panics, the data may be half changed. Runs fail with [`DataError::Panicked`] until a later call writes
+    /// it.
     ///
     /// # Errors
     /// [`DataError`] if `id` is not an upload of this batch, `change` panics, or another call of `write_with` is
@@ -224,10 +230,13 @@ impl GpuCommandBatch {
         // The lock is not held here: `change` may use the batch.
         let changed = caught(|| change(buffer.as_slice_mut().unwrap_or_default()));
         let mut recorder = self.recorder.lock();
-        recorder.changing.retain(|&changed| changed != position);
+        recorder.changing.retain(|&(changed, _)| changed != position);
         recorder.change_data().uploads[position] = Some(Arc::new(buffer));
         let of = recorder.recorded().origin(value.node);
-        Ok(changed.map_err(|what| DataError::Panicked { of, what })?)
+        Ok(changed.map_err(|what| {
+            recorder.changing.push((position, Some(what.clone())));
+            DataError::Panicked { of, what }
+        })?)
     }
 
     /// The position of an upload, and its data. The data is taken from the upload where nobody else reads it, else
@@ -249,7 +258,8 @@ impl GpuCommandBatch {
             None => HostBuffer::try_zeroed(dtype, elements),
         };
         let buffer = taken.map_err(|error| error.of(&of))?;
-        recorder.changing.push(position);
+        recorder.changing.retain(|&(changed, _)| changed != position);
+        recorder.changing.push((position, None));
         Ok((position, buffer))
     }
 }
@@ -275,7 +285,7 @@ fn upload_of(recorder: &Recorder, value: UntypedId, given: Option<usize>) -> Res
         let of = recorded.origin(node);
         return Err(DataError::Length { of, given, shape: shape.clone() }.into());
     }
-    if recorder.changing.contains(&position) {
+    if recorder.changing.contains(&(position, None)) {
         return Err(DataError::BeingChanged(recorded.origin(node)).into());
     }
     Ok(position)

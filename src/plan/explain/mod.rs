@@ -27,8 +27,8 @@ use crate::graph::{Graph, NodeId};
 use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::SideTargets;
 
-/// The kernels that will run, their sides and the reasons. Prints as text, which is written only then;
-/// [`to_html`](Self::to_html) is a page of HTML.
+/// The kernels that will run, their sides and the reasons. Prints as text, which is written only then, by
+/// `Debug` too; [`to_html`](Self::to_html) is a page of HTML.
 ///
 /// ```
 /// use onetrip::{Backend, Device, GpuCommandBatch};
@@ -44,7 +44,7 @@ use crate::plan::placement::split::SideTargets;
 /// println!("{} s, of {:?}", plan.predicted_seconds(), plan.predictions().collect::<Vec<_>>());
 /// # Ok::<_, onetrip::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Explanation {
     kernels: Vec<String>,
     sides: Vec<Backend>,
@@ -185,6 +185,12 @@ impl Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
+    }
+}
+
+impl fmt::Debug for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
