@@ -62,7 +62,13 @@ fn exp2i(n: i32) -> f32 {
 #[inline(always)]
 fn reduce_by_ln2<const FMA: bool>(x: f32) -> (f32, i32) {
     let (n, i) = nearest(x * LOG2_E);
-    (fma::<FMA>(-n, LN2_LOW, fma::<FMA>(-n, LN2_HIGH, x)), i)
+    (rest_by_ln2::<FMA>(x, n), i)
+}
+
+/// x − n·ln 2.
+#[inline(always)]
+fn rest_by_ln2<const FMA: bool>(x: f32, n: f32) -> f32 {
+    fma::<FMA>(-n, LN2_LOW, fma::<FMA>(-n, LN2_HIGH, x))
 }
 
 /// eʳ − 1 for |r| ≤ ½ ln 2.
@@ -77,11 +83,16 @@ fn expm1_rest<const FMA: bool>(r: f32) -> f32 {
 /// eˣ, within 1 ulp (0.996 measured over every 61st float).
 #[inline(always)]
 pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
-    let (r, n) = reduce_by_ln2::<FMA>(x.clamp(-104.0, 89.0));
+    /// As [`ROUND`], with both biases of the powers: the last bits of a sum are those of n + 254.
+    const BIASED: f32 = ROUND + 254.0;
+    let x = x.clamp(-104.0, 89.0);
+    let shifted = x * LOG2_E + BIASED;
+    let r = rest_by_ln2::<FMA>(x, shifted - BIASED);
     // Both powers are normal, so that only the last product leaves the range.
-    let half = n >> 1;
-    let power = exp2i(half);
-    fma::<FMA>(expm1_rest::<FMA>(r), power, power) * exp2i(n - half)
+    let half = shifted.to_bits() >> 1;
+    let power = f32::from_bits(half << 23);
+    let other = f32::from_bits((shifted.to_bits() - half) << 23);
+    fma::<FMA>(expm1_rest::<FMA>(r), power, power) * other
 }
 
 /// [`exp`] to the bit for x ≤ 0, and NaN for NaN. The result for other x is unspecified.
