@@ -72,6 +72,20 @@ pub(crate) fn for_each<T: Send, S>(
     });
 }
 
+/// As [`for_each`], but on this thread alone unless the work `is_shared`.
+pub(crate) fn for_each_if<T: Send, S>(
+    is_shared: bool,
+    items: Vec<T>,
+    init: impl Fn() -> S + Sync + Send,
+    work: impl Fn(&mut S, T) + Sync + Send,
+) {
+    if is_shared {
+        return for_each(items, init, work);
+    }
+    let mut state = init();
+    items.into_iter().for_each(|item| work(&mut state, item));
+}
+
 thread_local! {
     /// The idle team of the thread. It is empty while the team is open; nested work then makes a team of its own.
     static TEAM: Cell<Option<OwnTeam>> = const { Cell::new(None) };

@@ -10,7 +10,9 @@ use super::order::{Extremum, KeyOrder};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, for_each, map_each, parts, split};
+use crate::exec::cpu::operands::{
+    BoundInput, for_each, for_each_part, map_each, parts, ranges, split,
+};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::ops::Combine;
@@ -63,9 +65,9 @@ fn combine<F: LaneFold>(
     let parts = parts(cost.saturating_add(outer as u64 * after.tape.flops()));
     let blocks = walk.blocks(parts);
     if blocks.iter().all(|block| block.inner.len() == inner) {
-        let chunks = split(outputs, outer, parts, walk.outer_unit());
+        let output_parts = split(outputs, parts, walk.outer_unit());
         let worker = || (Machine::new(tape), Machine::new(after.tape), Vec::new());
-        return for_each(chunks, worker, |(before, machine, states), mut part| {
+        return for_each(output_parts, worker, |(before, machine, states), mut part| {
             for at in (0..part.len).step_by(TILE) {
                 let start = part.start + at;
                 let len = TILE.min(part.len - at);
@@ -95,8 +97,10 @@ struct ReduceEpilogue<'a> {
 impl ReduceEpilogue<'_> {
     /// Computes the outputs from `acc`, the combined values of all points.
     fn write(&self, acc: &[u32], outputs: &mut [HostBuffer]) {
-        for_each(
-            split(outputs, acc.len(), parts(acc.len() as u64 * self.tape.flops()), TILE),
+        for_each_part(
+            outputs,
+            acc.len() as u64 * self.tape.flops(),
+            TILE,
             || Machine::new(self.tape),
             |machine, mut part| {
                 let acc = &acc[part.start..part.start + part.len];
@@ -156,8 +160,11 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
     /// Returns about `parts` blocks that cover the space. They are whole rows if there are enough rows.
     fn blocks(&self, parts: usize) -> Vec<ReduceBlock> {
         let inner_unit = if self.columns { 16 } else { 4 * TILE };
-        let outer = ranges(self.outer, parts, self.outer_unit());
-        let inner = ranges(self.inner, parts.div_ceil(outer.len()), inner_unit);
+        let cut = |len: usize, parts: usize, unit: usize| -> SmallVec<[Range<usize>; 8]> {
+            ranges(len, len.div_ceil(parts.max(1)).next_multiple_of(unit)).collect()
+        };
+        let outer = cut(self.outer, parts, self.outer_unit());
+        let inner = cut(self.inner, parts.div_ceil(outer.len()), inner_unit);
         let pair = |outer: &Range<usize>, inner: &Range<usize>| ReduceBlock {
             outer: outer.clone(),
             inner: inner.clone(),
@@ -275,10 +282,4 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
             }
         }
     }
-}
-
-/// Returns at most `parts` ranges that cover `0..len`, all but the last of whole `unit`s.
-fn ranges(len: usize, parts: usize, unit: usize) -> SmallVec<[Range<usize>; 8]> {
-    let per = len.div_ceil(parts.max(1)).next_multiple_of(unit);
-    (0..len).step_by(per).map(|start| start..len.min(start + per)).collect()
 }

@@ -49,12 +49,12 @@ fn walk<F: Running>(job: &StepJob<'_>, scan: &ScanForm, fold: &F, outputs: &mut 
     let blocks = count / block;
     let wanted = parts(count as u64 * (before.flops() + after.flops() + 2));
     let scanner = Scanner { fold, inputs: &inputs, columns, block };
-    let mut chunks = split(outputs, count, wanted.min(blocks), block);
-    let mut starts = vec![Vec::new(); chunks.len()];
+    let mut output_parts = split(outputs, wanted.min(blocks), block);
+    let mut starts = vec![Vec::new(); output_parts.len()];
     if wanted > blocks && scan.len > 1 {
         let rows = scan.len.div_ceil(wanted.div_ceil(blocks)).max(TILE.div_ceil(columns));
-        chunks = chunks.into_iter().flat_map(|part| part.cut(rows * columns)).collect();
-        let spans: Vec<(usize, usize)> = chunks.iter().map(|c| (c.start, c.len)).collect();
+        output_parts = output_parts.into_iter().flat_map(|part| part.cut(rows * columns)).collect();
+        let spans: Vec<(usize, usize)> = output_parts.iter().map(|c| (c.start, c.len)).collect();
         let ends = map_each(
             spans.iter(),
             || (Machine::new(before), vec![0; TILE]),
@@ -63,7 +63,7 @@ fn walk<F: Running>(job: &StepJob<'_>, scan: &ScanForm, fold: &F, outputs: &mut 
         starts = scanner.starts(&spans, ends);
     }
     for_each(
-        chunks.into_iter().zip(starts).collect(),
+        output_parts.into_iter().zip(starts).collect(),
         || (Machine::new(before), Machine::new(after), vec![0; TILE]),
         |(before, after, lanes), (mut part, mut states): (OutputPart<'_>, Vec<F::State>)| {
             states.resize(columns, fold.empty());

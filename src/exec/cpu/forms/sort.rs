@@ -4,7 +4,7 @@ use super::order::{Extremum, KeyOrder};
 use super::row::{fill, permute};
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
-use crate::exec::cpu::operands::{for_each, parts, split, store};
+use crate::exec::cpu::operands::{for_each, for_each_part, parts, store};
 use crate::exec::cpu::tape::{Machine, TILE};
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::exec::{HostBuffer, memory, threads};
@@ -163,8 +163,10 @@ fn write(
 ) {
     let (dtype, len) = (to.dtype(), to.len());
     let values = output.root == sort.prologue;
-    for_each(
-        split(std::slice::from_mut(to), len, parts(4 * len as u64), TILE),
+    for_each_part(
+        std::slice::from_mut(to),
+        4 * len as u64,
+        TILE,
         || vec![0; TILE],
         |lanes, mut part| {
             for at in (0..part.len).step_by(TILE) {

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 
 use super::image_lines::{LinePart, Lines, lay_lines};
 use super::stride_phases::StridePhases;
-use super::windows::{Axis, BORDERS, WindowPlace, Windows};
+use super::walk::Axis;
+use super::windows::{BORDERS, WindowPosition, Windows};
 use crate::base::shape::Window;
 
 /// Elements behind a block that vectors may read.
@@ -62,7 +63,7 @@ impl<'w, 'a> Images<'w, 'a> {
     pub fn of(windows: &'w Windows<'a>) -> Option<Self> {
         let mut taps: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, windows.rows.len());
         // A single place, if there is no more.
-        let one = Axis { dim: 1, step: WindowPlace::default() };
+        let one = Axis { dim: 1, stride: WindowPosition::default() };
         let places = match windows.columns[..] {
             [] => [one, one],
             [along] => [one, along],
@@ -71,7 +72,7 @@ impl<'w, 'a> Images<'w, 'a> {
         };
         // Each border lies across one axis. One along which no window moves has them all inside of it.
         let is_clear = |border: usize| {
-            let moving = |axis: &&Axis| axis.step.coordinates[border] != 0;
+            let moving = |axis: &&Axis<WindowPosition>| axis.stride.coordinates[border] != 0;
             match places.iter().filter(moving).count() {
                 0 => (0..windows.inside[border]).contains(&windows.origin.coordinates[border]),
                 count => count == 1,
@@ -85,8 +86,8 @@ impl<'w, 'a> Images<'w, 'a> {
             axes.push(image_axis(windows, axis, &mut taps, at)?);
         }
         let axes = axes.into_inner().ok()?;
-        let is_channel = |(axis, tap): (&Axis, &Option<usize>)| {
-            tap.is_some() || axis.step.coordinates == [0; BORDERS]
+        let is_channel = |(axis, tap): (&Axis<WindowPosition>, &Option<usize>)| {
+            tap.is_some() || axis.stride.coordinates == [0; BORDERS]
         };
         if !windows.rows.iter().zip(&taps).all(is_channel) {
             return None;
@@ -95,7 +96,7 @@ impl<'w, 'a> Images<'w, 'a> {
         // Outermost first.
         let rows = windows.rows.iter().zip(&taps).rev();
         for (axis, _) in rows.clone().filter(|(_, tap)| tap.is_none()) {
-            let next = |&from: &i64| (0..axis.dim).map(move |i| from + i as i64 * axis.step.at);
+            let next = |&from: &i64| (0..axis.dim).map(move |i| from + i as i64 * axis.stride.at);
             channels = channels.iter().flat_map(next).collect();
         }
         let rows = rows.map(|(axis, &tap)| (axis.dim, tap)).collect();
@@ -205,7 +206,7 @@ impl<'w, 'a> Images<'w, 'a> {
 /// one, is marked in `taps` with `number`.
 fn image_axis(
     windows: &Windows<'_>,
-    axis: &Axis,
+    axis: &Axis<WindowPosition>,
     taps: &mut [Option<usize>],
     number: usize,
 ) -> Option<ImageAxis> {
@@ -220,10 +221,10 @@ fn image_axis(
         None => Window { size: 1, step: 1, dilation: 1 },
     };
     let step = window.step as i64;
-    let unit = axis.step.at / step;
+    let unit = axis.stride.at / step;
     let mut inside = 0..window.extent(axis.dim);
     for border in 0..BORDERS {
-        let by = axis.step.coordinates[border] / step;
+        let by = axis.stride.coordinates[border] / step;
         if by > 0 {
             let first = windows.origin.coordinates[border];
             let from = |bound: i64| {
@@ -240,14 +241,14 @@ fn image_axis(
 
 /// The windows whose places lie along `places` and whose elements lie along `elements`, if both step through memory and
 /// through coordinates in the same proportion.
-fn window(places: &Axis, elements: &Axis) -> Option<Window> {
-    let (step, dilation) = (places.step.at, elements.step.at);
+fn window(places: &Axis<WindowPosition>, elements: &Axis<WindowPosition>) -> Option<Window> {
+    let (step, dilation) = (places.stride.at, elements.stride.at);
     if step <= 0 || dilation <= 0 {
         return None;
     }
     let unit = gcd(step, dilation);
     let (step, dilation) = (step / unit, dilation / unit);
-    let coordinates = places.step.coordinates.iter().zip(&elements.step.coordinates);
+    let coordinates = places.stride.coordinates.iter().zip(&elements.stride.coordinates);
     let in_proportion = coordinates
         .into_iter()
         .all(|(place, element)| place * dilation == element * step && place % step == 0);

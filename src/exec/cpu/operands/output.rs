@@ -1,6 +1,7 @@
 //! Outputs of a step, stored in their element types and shared out over threads in parts.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::slice::from_raw_parts_mut;
 
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -10,7 +11,7 @@ use super::halves::to_halves;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
 use crate::exec::threads;
-pub(crate) use crate::exec::threads::{for_each, map_each};
+pub(crate) use crate::exec::threads::{for_each, for_each_if, map_each};
 
 /// Nanoseconds of work below which one thread is done before others can help (measured on the 16 cores beside an H200).
 pub(crate) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
@@ -36,6 +37,11 @@ pub(crate) fn parts(cost: u64) -> usize {
 pub(crate) fn parts_with_spinning_helpers(cost: u64) -> usize {
     let short = usize::try_from(cost / SHORT_PART).unwrap_or(usize::MAX);
     if cost < ALONE * RATE && short > 1 { short.min(threads::spinning()) } else { parts(cost) }
+}
+
+/// The ranges of at most `most` that cover `0..len`, one after the other.
+pub(crate) fn ranges(len: usize, most: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    (0..len).step_by(most.max(1)).map(move |start| start..len.min(start + most))
 }
 
 /// Returns the rows of a block, at most `most`, with which the busiest of `threads` threads has the least to do. `count`
@@ -104,16 +110,24 @@ impl<'a> SharedOutputs<'a> {
     }
 }
 
-/// Cuts `outputs`, each of `len` elements, into at most `parts` parts of whole `unit`s.
-pub(crate) fn split(
-    outputs: &mut [HostBuffer],
-    len: usize,
-    parts: usize,
-    unit: usize,
-) -> Vec<OutputPart<'_>> {
+/// Cuts `outputs`, which are equally long, into at most `parts` parts of whole `unit`s.
+pub(crate) fn split(outputs: &mut [HostBuffer], parts: usize, unit: usize) -> Vec<OutputPart<'_>> {
+    let len = outputs.first().map_or(0, HostBuffer::len);
     let per = len.div_ceil(parts.max(1)).next_multiple_of(unit.max(1)).max(1);
     let all = outputs.iter_mut().map(|output| (output.dtype(), output.bytes_mut()));
     OutputPart { start: 0, len, outputs: all.collect() }.cut(per)
+}
+
+/// Calls `work`, of `cost` flops and moved words in all, for each part of `outputs`, as [`for_each`] does. Parts are whole
+/// `unit`s.
+pub(crate) fn for_each_part<S>(
+    outputs: &mut [HostBuffer],
+    cost: u64,
+    unit: usize,
+    init: impl Fn() -> S + Sync + Send,
+    work: impl Fn(&mut S, OutputPart<'_>) + Sync + Send,
+) {
+    for_each(split(outputs, parts(cost), unit), init, work);
 }
 
 pub(crate) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {

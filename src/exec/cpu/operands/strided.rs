@@ -4,95 +4,39 @@ use smallvec::SmallVec;
 
 use super::data::LaneData;
 use super::panels::PanelPieces;
+use super::walk::{Axes, Axis, Walk, collapse};
 use crate::base::shape::View;
 
 /// Length of a stretch from which the search for its start costs little.
 const LONG_STRETCH: usize = 64;
 
+type StridedAxis = Axis<i64>;
+
 /// Lanes that are read through a strided index map.
 #[derive(Debug)]
 pub(crate) struct StridedInput<'a> {
     /// The axes, innermost first; never empty.
-    axes: SmallVec<[StridedAxis; 4]>,
+    axes: Axes<i64>,
     offset: i64,
     data: LaneData<'a>,
     /// True if an index outside the data is moved to its nearest end.
     clamp: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StridedAxis {
-    dim: usize,
-    stride: i64,
-}
-
-/// Returns the axes of `view`, innermost first. Axes of size 1 are left out, and axes that one stride can walk are
-/// merged.
-fn collapse(view: &View) -> SmallVec<[StridedAxis; 4]> {
-    let mut axes: SmallVec<[StridedAxis; 4]> = SmallVec::new();
-    for (&dim, &stride) in view.dims.iter().zip(&view.strides).rev() {
-        match axes.last_mut() {
-            _ if dim == 1 => {}
-            Some(inner) if stride == inner.stride * inner.dim as i64 => inner.dim *= dim,
-            _ => axes.push(StridedAxis { dim, stride }),
-        }
-    }
-    if axes.is_empty() {
-        // Any stride walks a single element.
-        axes.push(StridedAxis { dim: 1, stride: 1 });
-    }
-    axes
-}
-
-/// Iterator over runs of lanes along the innermost axis.
-struct StridedRuns<'g> {
-    axes: &'g [StridedAxis],
-    coords: SmallVec<[usize; 8]>,
-    /// Index of the next lane in the data.
-    index: i64,
-}
-
-impl<'g> StridedRuns<'g> {
-    /// Starts at lane `start` of the space of `axes`, of which there is at least one.
-    fn from(axes: &'g [StridedAxis], start: usize, offset: i64) -> Self {
-        let mut runs = Self { axes, coords: SmallVec::new(), index: offset };
-        let mut rest = start;
-        for axis in axes {
-            let at = rest % axis.dim;
-            rest /= axis.dim;
-            runs.index += at as i64 * axis.stride;
-            runs.coords.push(at);
-        }
-        runs
-    }
-
-    /// Returns the index at which the next run begins, and its number of lanes, at most `most`.
-    #[inline]
-    fn next(&mut self, most: usize) -> (i64, usize) {
-        let (axes, coords) = (self.axes, &mut self.coords[..]);
-        let (first, len) = (self.index, most.min(axes[0].dim - coords[0]));
-        self.index += len as i64 * axes[0].stride;
-        coords[0] += len;
-        for (at, pair) in axes.windows(2).enumerate() {
-            if coords[at] < pair[0].dim {
-                break;
-            }
-            coords[at] = 0;
-            coords[at + 1] += 1;
-            self.index += pair[1].stride - pair[0].dim as i64 * pair[0].stride;
-        }
-        (first, len)
-    }
-}
-
 impl<'a> StridedInput<'a> {
     pub fn new(view: &View, data: LaneData<'a>, clamp: bool) -> Self {
-        Self { axes: collapse(view), offset: view.offset, data, clamp }
+        let axes = view.dims.iter().zip(&view.strides).rev();
+        let mut axes = collapse(axes.map(|(&dim, &stride)| Axis { dim, stride }));
+        if axes.is_empty() {
+            // Any stride walks a single element.
+            axes.push(Axis { dim: 1, stride: 1 });
+        }
+        Self { axes, offset: view.offset, data, clamp }
     }
 
     /// Number of neighbouring lanes that hold the same element.
     pub fn repeats(&self) -> usize {
-        let StridedAxis { dim, stride } = self.axes[0];
+        let Axis { dim, stride } = self.axes[0];
         if stride == 0 { dim } else { 1 }
     }
 
@@ -106,7 +50,7 @@ impl<'a> StridedInput<'a> {
     /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
     /// the elements count positions.
     pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
-        let StridedAxis { dim, stride } = self.axes[0];
+        let Axis { dim, stride } = self.axes[0];
         let counts = matches!(self.data, LaneData::Iota) && !self.clamp;
         (counts && dim.is_multiple_of(len)).then_some(stride)
     }
@@ -114,7 +58,7 @@ impl<'a> StridedInput<'a> {
     /// Returns whether lanes cost more than a copy. Cheap lanes come in long stretches with a stride of 0 or 1, and are
     /// never clamped.
     pub fn is_costly(&self) -> bool {
-        let StridedAxis { dim, stride } = self.axes[0];
+        let Axis { dim, stride } = self.axes[0];
         let is_one_stretch = self.axes.len() == 1 || dim >= LONG_STRETCH;
         self.clamp || !is_one_stretch || !matches!(stride, 0 | 1)
     }
@@ -139,11 +83,11 @@ impl<'a> StridedInput<'a> {
         if self.fetch_pairs(axes, start, out) {
             return;
         }
-        let mut runs = StridedRuns::from(axes, start, self.offset);
+        let mut walk = Walk::from(axes, self.offset, start);
         let stride = axes[0].stride;
         let mut done = 0;
         while done < out.len() {
-            let (first, len) = runs.next(out.len() - done);
+            let (first, len) = walk.next(out.len() - done);
             self.copy(first, stride, &mut out[done..done + len]);
             done += len;
         }
@@ -153,17 +97,16 @@ impl<'a> StridedInput<'a> {
     /// twice the width. Returns `false`, and copies nothing, for others.
     fn fetch_pairs(&self, axes: &[StridedAxis], start: usize, out: &mut [u32]) -> bool {
         let (LaneData::Words(data), false) = (self.data, self.clamp) else { return false };
-        let &[StridedAxis { dim: 2, stride: apart }, StridedAxis { stride: 1, .. }, ..] = axes
-        else {
+        let &[Axis { dim: 2, stride: apart }, Axis { stride: 1, .. }, ..] = axes else {
             return false;
         };
         if !start.is_multiple_of(2) {
             return false;
         }
-        let mut runs = StridedRuns::from(&axes[1..], start / 2, self.offset);
+        let mut walk = Walk::from(&axes[1..], self.offset, start / 2);
         let (mut pairs, last) = out.as_chunks_mut::<2>();
         while !pairs.is_empty() {
-            let (first, len) = runs.next(pairs.len());
+            let (first, len) = walk.next(pairs.len());
             let (now, later) = pairs.split_at_mut(len);
             let [even, odd] = [first, first + apart].map(|from| &data[from as usize..][..len]);
             for ((pair, even), odd) in now.iter_mut().zip(even).zip(odd) {
@@ -172,7 +115,7 @@ impl<'a> StridedInput<'a> {
             pairs = later;
         }
         if let [last] = last {
-            *last = data[runs.next(1).0 as usize];
+            *last = data[walk.next(1).0 as usize];
         }
         true
     }
@@ -188,13 +131,13 @@ impl<'a> StridedInput<'a> {
             return;
         };
         let mut places: SmallVec<[(i64, usize); 16]> = SmallVec::new();
-        let (mut runs, mut left) = (StridedRuns::from(inner, start % pitch, 0), width);
+        let (mut walk, mut left) = (Walk::from(inner, 0, start % pitch), width);
         while left > 0 {
-            let (first, len) = runs.next(left);
+            let (first, len) = walk.next(left);
             places.push((first, len));
             left -= len;
         }
-        let mut rows = StridedRuns::from(outer, start / pitch, self.offset);
+        let mut rows = Walk::from(outer, self.offset, start / pitch);
         for out in out.chunks_mut(width) {
             let (row, _) = rows.next(1);
             let mut done = 0;
@@ -217,13 +160,13 @@ impl<'a> StridedInput<'a> {
         let (LaneData::Words(data), false) = (self.data, self.clamp) else { return false };
         let Some((inner, outer)) = self.rows(start, pitch, width) else { return false };
         let mut pieces = PanelPieces::new(columns, rows);
-        let (mut runs, mut left) = (StridedRuns::from(inner, start % pitch, 0), width);
+        let (mut walk, mut left) = (Walk::from(inner, 0, start % pitch), width);
         while left > 0 {
-            let (first, len) = runs.next(left);
+            let (first, len) = walk.next(left);
             pieces.push(first, inner[0].stride, len);
             left -= len;
         }
-        let mut starts = StridedRuns::from(outer, start / pitch, self.offset);
+        let mut starts = Walk::from(outer, self.offset, start / pitch);
         let starts: Vec<i64> = (0..rows).map(|_| starts.next(1).0).collect();
         pieces.copy(data, &starts, inner[0].stride, out);
         true
@@ -245,7 +188,7 @@ impl<'a> StridedInput<'a> {
         let split = pitches.take_while(|&product| product <= pitch).position(|it| it == pitch);
         let inner = split.map(|last| last + 1).filter(|_| column + width <= pitch)?;
         let (inner, outer) = self.axes.split_at(inner);
-        const ONCE: &[StridedAxis] = &[StridedAxis { dim: usize::MAX, stride: 0 }];
+        const ONCE: &[StridedAxis] = &[Axis { dim: usize::MAX, stride: 0 }];
         Some((inner, if outer.is_empty() { ONCE } else { outer }))
     }
 

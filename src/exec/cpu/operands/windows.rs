@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use multiversion::multiversion;
-use smallvec::SmallVec;
 
+use super::walk::{Axes, Axis, Position, Walk, collapse};
 use crate::base::shape::View;
 
 /// Most elements of a piece. Copies of as many have a fixed size.
@@ -19,48 +19,39 @@ pub(crate) struct Windows<'a> {
     pub(super) data: &'a [u32],
     /// The number around the images.
     pub(super) border: u32,
-    /// The axes of the batch, of rows and of columns, innermost first.
-    batch: Axes,
-    pub(super) rows: Axes,
-    pub(super) columns: Axes,
-    /// The place of the first element.
-    pub(super) origin: WindowPlace,
+    /// The axes of the batch, of rows and of columns.
+    batch: Axes<WindowPosition>,
+    pub(super) rows: Axes<WindowPosition>,
+    pub(super) columns: Axes<WindowPosition>,
+    /// The position of the first element.
+    pub(super) origin: WindowPosition,
     /// Coordinates inside of the border along each counted axis.
     pub(super) inside: [i64; BORDERS],
 }
 
-type Axes = SmallVec<[Axis; 4]>;
-
-/// An axis of a matrix, and the distance between neighbours along it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
-    pub dim: usize,
-    pub step: WindowPlace,
-}
-
 /// The position of an element in memory, and its coordinates along counted axes, from the first inside of the border on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct WindowPlace {
+pub(super) struct WindowPosition {
     pub at: i64,
     pub coordinates: [i64; BORDERS],
 }
 
-impl WindowPlace {
-    fn plus(self, step: Self, times: usize) -> Self {
-        let times = times as i64;
-        let mut place = Self { at: self.at + step.at * times, ..self };
-        for (own, step) in place.coordinates.iter_mut().zip(step.coordinates) {
-            *own += step * times;
+impl Position for WindowPosition {
+    #[inline]
+    fn plus(self, stride: Self, times: i64) -> Self {
+        let mut position = Self { at: self.at + stride.at * times, ..self };
+        for (own, stride) in position.coordinates.iter_mut().zip(stride.coordinates) {
+            *own += stride * times;
         }
-        place
+        position
     }
 }
 
 /// Columns of a row that lie at equal distances and go to one panel.
 #[derive(Clone, Copy, Debug)]
 struct WindowPiece {
-    place: WindowPlace,
-    /// Their first place in the panels, for the first row.
+    position: WindowPosition,
+    /// The first of their positions in the panels, for the first row.
     to: usize,
     len: usize,
 }
@@ -79,7 +70,7 @@ impl<'a> Windows<'a> {
         if counters.len() > BORDERS || view.dims.contains(&0) {
             return None;
         }
-        let mut origin = WindowPlace { at: view.offset, coordinates: [0; BORDERS] };
+        let mut origin = WindowPosition { at: view.offset, coordinates: [0; BORDERS] };
         let mut inside = [i64::MAX; BORDERS];
         for (at, (counter, range)) in counters.iter().enumerate() {
             origin.coordinates[at] = counter.offset - range.start;
@@ -90,21 +81,13 @@ impl<'a> Windows<'a> {
             }
         }
         let axes = |range: Range<usize>| {
-            let mut axes = Axes::new();
-            for axis in range.rev().filter(|&axis| view.dims[axis] > 1) {
-                let mut step = WindowPlace { at: view.strides[axis], ..WindowPlace::default() };
-                for (own, (counter, _)) in step.coordinates.iter_mut().zip(counters) {
+            collapse(range.rev().map(|axis| {
+                let mut stride = WindowPosition { at: view.strides[axis], ..Default::default() };
+                for (own, (counter, _)) in stride.coordinates.iter_mut().zip(counters) {
                     *own = counter.strides[axis];
                 }
-                let dim = view.dims[axis];
-                match axes.last_mut() {
-                    Some(inner) if WindowPlace::default().plus(inner.step, inner.dim) == step => {
-                        inner.dim *= dim;
-                    }
-                    _ => axes.push(Axis { dim, step }),
-                }
-            }
-            axes
+                Axis { dim: view.dims[axis], stride }
+            }))
         };
         let columns = rank - columns;
         let (batch, rows, columns) = (axes(0..batch), axes(batch..columns), axes(columns..rank));
@@ -115,7 +98,7 @@ impl<'a> Windows<'a> {
 
     /// The position of the first element of matrix `index` of the batch.
     pub(super) fn origin(&self, index: usize) -> i64 {
-        runs(&self.batch, self.origin, index).here().0.at
+        Walk::from(&self.batch, self.origin, index).position.at
     }
 
     /// Copies the elements at `rows` and `columns` of matrix `index` of the batch to panels of so many columns. The
@@ -129,31 +112,28 @@ impl<'a> Windows<'a> {
     ) {
         assert!(out.len() >= columns.len().next_multiple_of(panel) * rows.len());
         let mut starts = Vec::with_capacity(rows.len());
-        let origin = runs(&self.batch, self.origin, index).here().0;
-        let mut next = runs(&self.rows, origin, rows.start);
-        starts.extend(rows.clone().map(|_| next.next_one()));
+        let origin = Walk::from(&self.batch, self.origin, index).position;
+        let mut walk = Walk::from(&self.rows, origin, rows.start);
+        starts.extend(rows.clone().map(|_| walk.next(1).0));
         let mut pieces = Vec::new();
-        let mut next = runs(&self.columns, WindowPlace::default(), columns.start);
+        let mut walk = Walk::from(&self.columns, WindowPosition::default(), columns.start);
         let mut done = 0;
         while done < columns.len() {
             let (first, column) = (done / panel, done % panel);
-            let (place, len) =
-                next.next_at_most(PIECE.min(panel - column).min(columns.len() - done));
-            pieces.push(WindowPiece { place, to: first * panel * rows.len() + column, len });
+            let (position, len) = walk.next(PIECE.min(panel - column).min(columns.len() - done));
+            pieces.push(WindowPiece { position, to: first * panel * rows.len() + column, len });
             done += len;
         }
-        let step = self
-            .columns
-            .first()
-            .map_or(WindowPlace { at: 1, ..WindowPlace::default() }, |axis| axis.step);
+        let one = WindowPosition { at: 1, ..WindowPosition::default() };
+        let stride = self.columns.first().map_or(one, |axis| axis.stride);
         let copy = PieceCopy {
             data: self.data,
             border: self.border,
-            step,
+            stride,
             inside: self.inside,
             columns: panel,
         };
-        match step.at {
+        match stride.at {
             1 => copy_pieces::<1>(&copy, &starts, &pieces, out),
             2 => copy_pieces::<2>(&copy, &starts, &pieces, out),
             _ => copy_pieces::<0>(&copy, &starts, &pieces, out),
@@ -166,20 +146,20 @@ struct PieceCopy<'a> {
     data: &'a [u32],
     border: u32,
     /// The distance between neighbouring columns of a piece.
-    step: WindowPlace,
+    stride: WindowPosition,
     inside: [i64; BORDERS],
     /// Columns of a panel.
     columns: usize,
 }
 
 impl PieceCopy<'_> {
-    /// The columns of a piece of `len` from `place` on that lie inside of the border.
+    /// The columns of a piece of `len` from `position` on that lie inside of the border.
     #[inline(always)]
-    fn lanes(&self, place: WindowPlace, len: usize) -> Range<usize> {
+    fn lanes(&self, position: WindowPosition, len: usize) -> Range<usize> {
         let mut lanes = 0..len;
         for axis in 0..BORDERS {
-            let (first, inside) = (place.coordinates[axis], self.inside[axis]);
-            let step = self.step.coordinates[axis];
+            let (first, inside) = (position.coordinates[axis], self.inside[axis]);
+            let step = self.stride.coordinates[axis];
             let last = first + (len as i64 - 1) * step;
             if first >= 0 && last < inside {
                 continue;
@@ -203,7 +183,7 @@ impl PieceCopy<'_> {
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 fn copy_pieces<const S: usize>(
     copy: &PieceCopy<'_>,
-    rows: &[WindowPlace],
+    rows: &[WindowPosition],
     pieces: &[WindowPiece],
     out: &mut [u32],
 ) {
@@ -213,10 +193,10 @@ fn copy_pieces<const S: usize>(
     for (k, &row) in rows.iter().enumerate() {
         let out = &mut out[k * copy.columns..];
         for piece in pieces {
-            let place = row.plus(piece.place, 1);
-            let lanes = copy.lanes(place, piece.len);
+            let position = row.plus(piece.position, 1);
+            let lanes = copy.lanes(position, piece.len);
             let fits = k < last || piece.len == PIECE;
-            let at = place.at as usize;
+            let at = position.at as usize;
             let chunk = if S > 0 { PIECE * S } else { 0 };
             if let Some(out) = out[piece.to..].first_chunk_mut::<PIECE>().filter(|_| fits)
                 && S > 0
@@ -236,63 +216,10 @@ fn copy_pieces<const S: usize>(
                 continue;
             }
             for (i, out) in out[piece.to..piece.to + piece.len].iter_mut().enumerate() {
-                let at = place.at + i as i64 * copy.step.at;
+                let at = position.at + i as i64 * copy.stride.at;
                 *out = if lanes.contains(&i) { copy.data[at as usize] } else { copy.border };
             }
         }
-    }
-}
-
-/// The places along axes, in runs along the innermost.
-struct WindowRuns<'w> {
-    axes: &'w [Axis],
-    coordinates: SmallVec<[usize; 4]>,
-    place: WindowPlace,
-}
-
-/// The places from number `start` on.
-fn runs(axes: &[Axis], origin: WindowPlace, start: usize) -> WindowRuns<'_> {
-    let mut runs = WindowRuns { axes, coordinates: SmallVec::new(), place: origin };
-    let mut rest = start;
-    for axis in axes {
-        runs.coordinates.push(rest % axis.dim);
-        runs.place = runs.place.plus(axis.step, rest % axis.dim);
-        rest /= axis.dim;
-    }
-    runs
-}
-
-impl WindowRuns<'_> {
-    /// The next place, and the number of places from there on along the innermost axis.
-    fn here(&self) -> (WindowPlace, usize) {
-        let left = self.axes.first().map_or(1, |axis| axis.dim - self.coordinates[0]);
-        (self.place, left)
-    }
-
-    fn next_one(&mut self) -> WindowPlace {
-        self.next_at_most(1).0
-    }
-
-    /// Takes the next place, and up to `most` places from there on along the innermost axis.
-    fn next_at_most(&mut self, most: usize) -> (WindowPlace, usize) {
-        let (first, left) = self.here();
-        let len = left.min(most);
-        for at in 0..self.axes.len() {
-            let axis = self.axes[at];
-            let by = if at == 0 { len } else { 1 };
-            self.place = self.place.plus(axis.step, by);
-            self.coordinates[at] += by;
-            if self.coordinates[at] < axis.dim {
-                break;
-            }
-            self.coordinates[at] = 0;
-            let back = axis.dim as i64;
-            self.place.at -= axis.step.at * back;
-            for (own, step) in self.place.coordinates.iter_mut().zip(axis.step.coordinates) {
-                *own -= step * back;
-            }
-        }
-        (first, len)
     }
 }
 

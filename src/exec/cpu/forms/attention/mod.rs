@@ -6,12 +6,11 @@ use self::softmax::{QUERIES, SoftmaxState};
 use super::epilogue::Epilogue;
 use super::product::{
     Kernel, Matrices, PanelProduct, Panels, ProductOutputs, Rows, TransposedLeftProduct, rows_of,
-    steps,
 };
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
-use crate::exec::cpu::operands::{for_each, parts};
+use crate::exec::cpu::operands::{for_each_if, parts, ranges};
 use crate::plan::{AttentionForm, Space};
 
 /// Keys of a block, whose scores stay in the first-level cache.
@@ -75,11 +74,8 @@ fn attend(operands: &AttentionOperands<'_>, out: &mut [f32]) {
     let flops = (2 * (width + columns) * keys * queries) as u64;
     let count: usize = batch.iter().product();
     let work = |worker: &mut AttentionWorker, block| worker.attend(operands, block);
-    if parts(flops.saturating_mul(count as u64)) > 1 {
-        return for_each(blocks, AttentionWorker::default, work);
-    }
-    let mut worker = AttentionWorker::default();
-    blocks.into_iter().for_each(|block| work(&mut worker, block));
+    let is_shared = parts(flops.saturating_mul(count as u64)) > 1;
+    for_each_if(is_shared, blocks, AttentionWorker::default, work);
 }
 
 /// The memory of one thread.
@@ -113,13 +109,13 @@ impl AttentionWorker {
         self.queries.resize(QUERIES * width, 0.0);
         kernel.transpose([rows, width], q, operands.scale, &mut self.queries);
         let mut softmax = SoftmaxState::new();
-        for keys in steps(seen, KEYS) {
+        for keys in ranges(seen, KEYS) {
             let count = keys.len();
             self.scores.resize(count * QUERIES, 0.0);
             if width == 0 {
                 self.scores.fill(0.0);
             }
-            for part in steps(width, WIDE) {
+            for part in ranges(width, WIDE) {
                 let x = rows_of(&operands.k, index, [&keys, &part], first);
                 let data = &self.queries[part.start * kernel.panel_width..];
                 let w = Panels::Packed { data, pitch: kernel.panel_width * width };

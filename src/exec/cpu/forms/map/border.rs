@@ -8,7 +8,7 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
-use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each, parts, split};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each_part};
 use crate::expr::ExprNode;
 use crate::plan::{Border, MapForm, OperandSource, StepOperand};
 
@@ -62,8 +62,13 @@ impl<'a> BorderedMap<'a> {
     pub fn run(&self, outputs: &mut [HostBuffer]) {
         let len = outputs[0].len();
         let line = self.dims.last().copied().unwrap_or(1);
-        let chunks = split(outputs, len, parts(2 * len as u64), line);
-        for_each(chunks, || (), |(), mut part| self.write(&mut part, line));
+        for_each_part(
+            outputs,
+            2 * len as u64,
+            line,
+            || (),
+            |(), mut part| self.write(&mut part, line),
+        );
     }
 
     /// Writes whole lines.

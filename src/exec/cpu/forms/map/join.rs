@@ -66,8 +66,8 @@ impl<'a> JoinedMap<'a> {
 
     pub fn run(&self, outputs: &mut [HostBuffer]) {
         let len = outputs[0].len();
-        let chunks = split(outputs, len, parts_with_spinning_helpers(2 * len as u64), TILE);
-        for_each(chunks, || (), |(), mut part| self.write(&mut part));
+        let parts = split(outputs, parts_with_spinning_helpers(2 * len as u64), TILE);
+        for_each(parts, || (), |(), mut part| self.write(&mut part));
     }
 
     fn write(&self, part: &mut OutputPart<'_>) {

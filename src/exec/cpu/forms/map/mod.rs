@@ -25,7 +25,7 @@ pub(crate) fn run(job: &StepJob<'_>, form: &MapForm, outputs: &mut [HostBuffer])
     let parts =
         parts_with_spinning_helpers(len as u64 * (tape.flops() + brought + outputs.len() as u64));
     for_each(
-        split(outputs, len, parts, tape.unit()),
+        split(outputs, parts, tape.unit()),
         || Machine::for_walk(tape, len.div_ceil(parts), len),
         |machine, mut part| part.write(machine, &inputs, &[]),
     );

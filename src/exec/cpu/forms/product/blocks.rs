@@ -5,7 +5,7 @@ use super::copies::Copies;
 use super::floats::Floats;
 use super::kernel::Kernel;
 use super::outputs::ProductOutputs;
-use crate::exec::cpu::operands::{ALONE, for_each};
+use crate::exec::cpu::operands::{ALONE, for_each, ranges};
 use crate::exec::cpu::tape::{Machine, TILE};
 use crate::exec::threads;
 
@@ -120,12 +120,9 @@ fn cut(
     count: usize,
     [rows, columns]: [usize; 2],
 ) -> impl Iterator<Item = ProductBlock> {
-    let pieces = |all: usize, per: usize| {
-        (0..all).step_by(per.max(1)).map(move |start| start..all.min(start + per))
-    };
-    let bands = (0..count).flat_map(move |index| pieces(m, rows).map(move |rows| (index, rows)));
+    let bands = (0..count).flat_map(move |index| ranges(m, rows).map(move |rows| (index, rows)));
     bands.flat_map(move |(index, rows)| {
-        pieces(n, columns).map(move |columns| ProductBlock { index, rows: rows.clone(), columns })
+        ranges(n, columns).map(move |columns| ProductBlock { index, rows: rows.clone(), columns })
     })
 }
 

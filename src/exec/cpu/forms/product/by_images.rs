@@ -3,12 +3,14 @@
 use std::ops::Range;
 use std::slice::from_raw_parts_mut;
 
-use super::by_kernel::{Sums, rows_of, steps};
+use super::by_kernel::{Sums, rows_of};
 use super::copies::Copies;
 use super::floats::Floats;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::outputs::ProductOutputs;
-use crate::exec::cpu::operands::{BlockLayout, Images, copy_rows, for_each, rows_of_blocks};
+use crate::exec::cpu::operands::{
+    BlockLayout, Images, copy_rows, for_each_if, ranges, rows_of_blocks,
+};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
@@ -119,21 +121,15 @@ impl<'c, 'a> Convolution<'c, 'a> {
         run: impl Fn(&mut S, &ImageBlock) + Sync + Send,
     ) {
         let blocks = self.blocks(rows, filters);
-        if threads > 1 {
-            return for_each(blocks, new, |worker, block| run(worker, &block));
-        }
-        let mut worker = new();
-        blocks.iter().for_each(|block| run(&mut worker, block));
+        for_each_if(threads > 1, blocks, new, |worker, block| run(worker, &block));
     }
 
     fn blocks(&self, rows: usize, filters: usize) -> Vec<ImageBlock> {
         let ([height, _], [m, ..]) = (self.images.counts(), self.floats.size);
-        let pieces =
-            |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
         let blocks = (0..self.floats.count).flat_map(|index| {
-            pieces(height, rows).flat_map(move |rows| {
+            ranges(height, rows).flat_map(move |rows| {
                 let (first, rows) = (rows.start, rows.len());
-                pieces(m, filters).map(move |filters| ImageBlock { index, first, rows, filters })
+                ranges(m, filters).map(move |filters| ImageBlock { index, first, rows, filters })
             })
         });
         blocks.collect()
@@ -168,7 +164,7 @@ impl<'c, 'a> Convolution<'c, 'a> {
             Sums { start: own.as_mut_ptr(), stride: places }
         };
         let kernel = Kernel::native();
-        for depth in steps(k, k.div_ceil(k.div_ceil(DEEP))) {
+        for depth in ranges(k, k.div_ceil(k.div_ceil(DEEP))) {
             let x = rows_of(&floats.x, index, [filters, &depth], &mut copies.x);
             let w = Panels::Scattered(laid, &offsets[depth.clone()]);
             for row in (0..filters.len()).step_by(HIGH) {

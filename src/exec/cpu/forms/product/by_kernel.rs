@@ -8,6 +8,7 @@ use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduc
 use super::operand::Matrices;
 use super::vector;
 use crate::exec::cpu::chain::RowLinks;
+use crate::exec::cpu::operands::ranges;
 
 /// Most elements of a right operand that several rows read unpacked, where it lies: it fits the second-level cache.
 const UNPACKED: usize = 256 << 10;
@@ -163,7 +164,7 @@ unsafe fn by_kept_panels(
     let pitch = kernel.panel_width * k;
     assert_eq!(columns.start % kernel.panel_width, 0, "blocks are whole panels");
     let data = &panels.unwrap_or_default()[columns.start / kernel.panel_width * pitch..];
-    for depth in steps(*k, deep(*k)) {
+    for depth in ranges(*k, deep(*k)) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = Panels::Packed { data: &data[depth.start * kernel.panel_width..], pitch };
         let size = [rows.len(), columns.len(), depth.len()];
@@ -187,7 +188,7 @@ unsafe fn by_row(
     // and hold numbers of a kind already.
     let out = unsafe { std::slice::from_raw_parts_mut(sums.start, columns.len()) };
     out.fill(0.0);
-    for depth in steps(*k, STRIP) {
+    for depth in ranges(*k, STRIP) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = rows_of(w, *index, [&depth, columns], &mut copies.w);
         vector::add_product(&x.data[..depth.len()], w.data, w.stride, out);
@@ -206,7 +207,7 @@ unsafe fn in_place(
     copies: &mut Copies,
     finish: Finish<'_>,
 ) {
-    for depth in steps(*k, deep(*k)) {
+    for depth in ranges(*k, deep(*k)) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = Panels::InPlace(rows_of(w, *index, [&depth, columns], &mut copies.w));
         let size = [rows.len(), columns.len(), depth.len()];
@@ -228,7 +229,7 @@ unsafe fn by_dots(
     copies: &mut Copies,
 ) {
     let pitch = w.strides()[1] as usize;
-    for depth in steps(*k, LONG) {
+    for depth in ranges(*k, LONG) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let first = w.start(*index) as usize + depth.start + columns.start * pitch;
         let w = Rows { data: &w.floats()[first..], stride: pitch };
@@ -253,7 +254,7 @@ unsafe fn by_strips(
         // SAFETY: as the caller promises.
         unsafe { start.add(row * stride).write_bytes(0, columns.len()) };
     }
-    for depth in steps(*k, STRIP) {
+    for depth in ranges(*k, STRIP) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = rows_of(w, *index, [&depth, columns], &mut copies.w);
         let size = [rows.len(), columns.len(), depth.len()];
@@ -278,7 +279,7 @@ unsafe fn by_panels(
     let wide = (PACKED / deep).next_multiple_of(kernel.panel_width);
     for left in columns.clone().step_by(wide) {
         let some = left..columns.end.min(left + wide);
-        for depth in steps(*k, deep) {
+        for depth in ranges(*k, deep) {
             w.pack(*index, [&depth, &some], kernel.panel_width, (panels, row_major));
             let x = rows_of(x, *index, [rows, &depth], x_copy);
             let size = [rows.len(), some.len(), depth.len()];
@@ -352,7 +353,7 @@ unsafe fn by_copied_columns(
     Sums { start, stride }: Sums,
     Copies { x: x_copy, w: copy, row_major }: &mut Copies,
 ) {
-    for depth in steps(*k, LONG) {
+    for depth in ranges(*k, LONG) {
         w.copy(*index, [depth.clone(), columns.clone()], row_major);
         let rows_of_w = row_major.chunks_exact(columns.len());
         copy.clear();
@@ -380,9 +381,4 @@ pub(crate) fn rows_of<'a>(
     }
     from.copy(index, [rows.clone(), columns.clone()], copy);
     Rows { data: copy, stride: columns.len() }
-}
-
-/// The parts of `0..k` of at most `most`.
-pub(crate) fn steps(k: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..k).step_by(most.max(1)).map(move |from| from..k.min(from + most))
 }

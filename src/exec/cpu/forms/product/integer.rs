@@ -6,7 +6,7 @@ use multiversion::multiversion;
 
 use super::by_kernel::STRIP;
 use super::operand::Matrices;
-use crate::exec::cpu::operands::{for_each, parts};
+use crate::exec::cpu::operands::{for_each_if, parts, ranges};
 use crate::exec::threads;
 use crate::plan::ProductForm;
 
@@ -26,11 +26,7 @@ pub(super) fn multiply(product: &ProductForm, x: &Matrices<'_>, w: &Matrices<'_>
     let work =
         |copies: &mut OperandCopies, mut block: IntegerBlock<'_>| block.multiply(k, x, w, copies);
     let blocks = cut([m, n], size, out);
-    if alone {
-        let mut copies = OperandCopies::default();
-        return blocks.into_iter().for_each(|block| work(&mut copies, block));
-    }
-    for_each(blocks, OperandCopies::default, work);
+    for_each_if(!alone, blocks, OperandCopies::default, work);
 }
 
 /// Returns the rows and columns of the blocks of `count` results of `m` rows of `n`. There are several blocks a thread,
@@ -89,8 +85,7 @@ impl IntegerBlock<'_> {
     ) {
         self.out.iter_mut().for_each(|out| out.fill(0));
         let width = self.out.first().map_or(0, |out| out.len());
-        for from in (0..k).step_by(STRIP) {
-            let depth = from..k.min(from + STRIP);
+        for depth in ranges(k, STRIP) {
             let (w, stride) = self.rows(w, &depth, width, &mut copies.w);
             let whole = width / COLUMNS * COLUMNS;
             copies.rest.clear();

@@ -17,7 +17,7 @@ mod unstored;
 mod vector;
 mod winograd;
 
-pub(crate) use self::by_kernel::{rows_of, steps};
+pub(crate) use self::by_kernel::rows_of;
 use self::floats::Floats;
 pub(crate) use self::kernel::{Kernel, PanelProduct, Panels, Rows, TransposedLeftProduct};
 pub(crate) use self::operand::Matrices;

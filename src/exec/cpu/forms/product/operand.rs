@@ -15,7 +15,7 @@ use crate::error::DeviceError;
 use crate::exec::cpu::forms::row::fill;
 use crate::exec::cpu::operands::halves::to_floats;
 use crate::exec::cpu::operands::{
-    BoundInput, PanelPieces, Windows, fill_by_squares, for_each, parts, split,
+    BoundInput, PanelPieces, Windows, fill_by_squares, for_each_part,
 };
 use crate::exec::cpu::tape::{Machine, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
@@ -167,8 +167,10 @@ impl<'a> Matrices<'a> {
             return Ok(self);
         };
         let mut stored = [HostBuffer::try_zeroed(DType::U32, len)?];
-        for_each(
-            split(&mut stored, len, parts(len as u64 * (tape.flops() + 2)), TILE),
+        for_each_part(
+            &mut stored,
+            len as u64 * (tape.flops() + 2),
+            TILE,
             || Machine::new(tape),
             |machine, mut part| part.write(machine, &inputs, &[]),
         );

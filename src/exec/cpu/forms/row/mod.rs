@@ -10,7 +10,7 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each, parts, split, store};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each_part, store};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::ops::RowKind;
@@ -49,8 +49,10 @@ fn rows(job: &StepJob<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     let block = row.len * (TILE / row.len).max(1);
     // Normalised rows that are the result unchanged are written directly to it.
     let in_place = outputs.len() == 1 && outputs[0].dtype() == DType::F32 && after.is_acc(0);
-    for_each(
-        split(outputs, len, parts(len as u64 * flops), block),
+    for_each_part(
+        outputs,
+        len as u64 * flops,
+        block,
         || RowWorker::new(row, epsilon, before, (!in_place).then_some(after)),
         |worker, mut part| {
             for at in (0..part.len).step_by(block) {
@@ -162,8 +164,10 @@ pub(crate) fn write(
 pub(crate) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
     let (dtype, len) = (to.dtype(), to.len());
     let input = BoundInput::elements(&inverse(view), from);
-    for_each(
-        split(std::slice::from_mut(to), len, parts(len as u64 * 4), TILE),
+    for_each_part(
+        std::slice::from_mut(to),
+        len as u64 * 4,
+        TILE,
         || vec![0; TILE],
         |lanes, mut part| {
             for at in (0..part.len).step_by(TILE) {

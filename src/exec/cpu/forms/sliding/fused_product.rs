@@ -10,7 +10,7 @@ use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::product::UnstoredProduct;
-use crate::exec::cpu::operands::{SharedOutputs, for_each, parts, rows_of_blocks};
+use crate::exec::cpu::operands::{SharedOutputs, for_each_if, parts, ranges, rows_of_blocks};
 use crate::exec::threads;
 use crate::expr::ExprNode;
 use crate::ops::Combine;
@@ -118,8 +118,6 @@ pub(crate) fn run(
     let planes = Planes::of(job, reduce, sliding).ok_or_else(broken)?;
     let mut size = block_size(product, planes.shape).ok_or_else(broken)?;
     let unstored = UnstoredProduct::of(before, product)?;
-    let pieces =
-        |all: usize, per: usize| (0..all).step_by(per).map(move |at| at..all.min(at + per));
     let images = (0..planes.count).step_by(product.m);
     let all_rows = planes.windows / planes.row;
     let cost = planes.cost() + (planes.count * planes.elements * product.k) as u64;
@@ -129,11 +127,10 @@ pub(crate) fn run(
         size.rows = rows_of_blocks(rows, 1, images.len(), threads::count());
     }
     let groups = images.flat_map(|first| {
-        pieces(product.m, size.planes).map(move |own| first + own.start..first + own.end)
+        ranges(product.m, size.planes).map(move |own| first + own.start..first + own.end)
     });
     let blocks =
-        groups.flat_map(|own| pieces(all_rows, size.rows).map(move |rows| (own.clone(), rows)));
-    let mut blocks: Vec<(Range<usize>, Range<usize>)> = blocks.collect();
+        groups.flat_map(|own| ranges(all_rows, size.rows).map(move |rows| (own.clone(), rows)));
     let shared = SharedOutputs::new(outputs);
     let work = |(product_worker, worker, image): &mut (_, _, Vec<f32>),
                 (own, rows): (Range<usize>, Range<usize>)| {
@@ -151,11 +148,6 @@ pub(crate) fn run(
         }
     };
     let new = || (unstored.worker(), planes.worker(), Vec::new());
-    if is_shared {
-        for_each(blocks, new, work);
-    } else {
-        let mut state = new();
-        blocks.drain(..).for_each(|block| work(&mut state, block));
-    }
+    for_each_if(is_shared, blocks.collect(), new, work);
     Ok(())
 }

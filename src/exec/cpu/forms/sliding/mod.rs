@@ -77,10 +77,13 @@ pub(crate) fn run(
     sliding: &Sliding,
     outputs: &mut [HostBuffer],
 ) {
-    if Planes::run(job, reduce, sliding, outputs) {
-        return;
-    }
     let images = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.image_view(view)));
+    let memory = memory(job, sliding, &images);
+    if let Some(words) = memory
+        && let Some(planes) = Planes::of(job, reduce, sliding)
+    {
+        return planes.run(words, outputs);
+    }
     let weights = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.weight_view(view)));
     let element = job.tape(ExprHole::Before, &[sliding.element], &images);
     let weight = job.tape(ExprHole::Right, sliding.weight.as_slice(), &weights);
@@ -93,8 +96,8 @@ pub(crate) fn run(
     let total = outer / windows * elements;
     let cost = outer as u64 * (sliding.taps() as u64 + epilogue.tape.flops())
         + total as u64 * (element.flops() + 2);
-    let chunks = split(outputs, outer, parts(cost), row);
-    let most = chunks.iter().map(|part| part.len / row).max().unwrap_or(1);
+    let output_parts = split(outputs, parts(cost), row);
+    let most = output_parts.iter().map(|part| part.len / row).max().unwrap_or(1);
     let (layout, last_pass) = layouts(sliding, cut, most.min(axes[cut].count));
     let stencil = Stencil::new(reduce.combine, job.step.expr.ty(reduce.prologue));
     let one = |at| Tap { at, weight: stencil.one() };
@@ -106,7 +109,6 @@ pub(crate) fn run(
     // The last axis comes last.
     let order = (0..axes.len() - 1).rev().chain([axes.len() - 1]);
     let border = border(job, sliding);
-    let memory = memory(job, sliding, &images);
     let slide = Slide {
         lines: lines(sliding, &layout),
         taps: if sliding.weight.is_some() { layout.taps(0..axes.len()) } else { Vec::new() },
@@ -138,7 +140,7 @@ pub(crate) fn run(
         tile: 0..0,
         laid: None,
     };
-    for_each(chunks, worker, |worker, part| slide.part(worker, part));
+    for_each(output_parts, worker, |worker, part| slide.part(worker, part));
 }
 
 /// The number of neighbouring images that are the same.

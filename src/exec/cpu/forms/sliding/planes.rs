@@ -11,7 +11,7 @@ use crate::base::dtype::{DType, Ty};
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::epilogue::Epilogue;
-use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each, parts, split};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each_part};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::expr::ExprNode;
@@ -45,40 +45,6 @@ pub(super) struct PlaneWorker<'a> {
 }
 
 impl<'a> Planes<'a> {
-    /// Computes all results, if there is a loop for the windows and the images lie in memory. Returns whether it did.
-    pub fn run(
-        job: &StepJob<'a>,
-        reduce: &ReduceForm,
-        sliding: &Sliding,
-        outputs: &mut [HostBuffer],
-    ) -> bool {
-        let images = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.image_view(view)));
-        let Some(words) = memory(job, sliding, &images) else { return false };
-        let Some(planes) = Self::of(job, reduce, sliding) else { return false };
-        let all = planes.count * planes.windows;
-        let chunks = split(outputs, all, parts(planes.cost()), planes.row);
-        let images = cast_slice(words);
-        for_each(
-            chunks,
-            || planes.worker(),
-            |worker, mut part| {
-                let mut done = 0;
-                while done < part.len {
-                    let start = part.start + done;
-                    let (plane, first) =
-                        (start / planes.windows, start % planes.windows / planes.row);
-                    let left =
-                        (planes.windows / planes.row - first).min((part.len - done) / planes.row);
-                    let image = &images[plane * planes.elements..][..planes.elements];
-                    let rows = first..first + left;
-                    planes.rows(worker, (&mut part, done), plane, (planes.shape, image), rows);
-                    done += left * planes.row;
-                }
-            },
-        );
-        true
-    }
-
     /// The planes of `job`, if there is a loop for their windows.
     pub fn of(job: &StepJob<'a>, reduce: &ReduceForm, sliding: &Sliding) -> Option<Self> {
         let shape = PlaneShape::of(sliding)?;
@@ -110,6 +76,29 @@ impl<'a> Planes<'a> {
             weights,
             epilogue: Epilogue::of(job),
         })
+    }
+
+    /// Computes all results over the images in `words`.
+    pub fn run(&self, words: &[u32], outputs: &mut [HostBuffer]) {
+        let images = cast_slice(words);
+        for_each_part(
+            outputs,
+            self.cost(),
+            self.row,
+            || self.worker(),
+            |worker, mut part| {
+                let mut done = 0;
+                while done < part.len {
+                    let start = part.start + done;
+                    let (plane, first) = (start / self.windows, start % self.windows / self.row);
+                    let left = (self.windows / self.row - first).min((part.len - done) / self.row);
+                    let image = &images[plane * self.elements..][..self.elements];
+                    let rows = first..first + left;
+                    self.rows(worker, (&mut part, done), plane, (self.shape, image), rows);
+                    done += left * self.row;
+                }
+            },
+        );
     }
 
     /// Flops and words moved of all planes.

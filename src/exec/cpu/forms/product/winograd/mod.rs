@@ -10,13 +10,12 @@ use std::slice::from_raw_parts_mut;
 
 use self::transforms::{Tiles, results_of_products, transform_filter, transform_tiles};
 use super::by_images::{Convolution, ImageBlock, LaidBlock};
-use super::by_kernel::steps;
 use super::copies::Copies;
 use super::floats::Floats;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::operand::Matrices;
 use super::outputs::ProductOutputs;
-use crate::exec::cpu::operands::{Images, rows_of_blocks};
+use crate::exec::cpu::operands::{Images, ranges, rows_of_blocks};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
@@ -151,7 +150,7 @@ impl<'w, 'c, 'a> WinogradWorker<'w, 'c, 'a> {
             }
         }
         let mut is_finite = true;
-        for filters in steps(block.filters.len(), HIGH) {
+        for filters in ranges(block.filters.len(), HIGH) {
             let filters = block.filters.start + filters.start..block.filters.start + filters.end;
             self.multiply(&filters, tiles, channels);
             is_finite &= self.write(block, &filters, tiles);
@@ -173,7 +172,7 @@ impl<'w, 'c, 'a> WinogradWorker<'w, 'c, 'a> {
         let pitch = tiles.pitch(filters.len());
         self.products.resize(POINTS * pitch, 0.0);
         for point in 0..POINTS {
-            for depth in steps(channels, channels.div_ceil(channels.div_ceil(DEEP))) {
+            for depth in ranges(channels, channels.div_ceil(channels.div_ceil(DEEP))) {
                 let first = (point * m + filters.start) * channels + depth.start;
                 let x = Rows { data: &self.work.filters[first..], stride: channels };
                 let first = point * tiles.pitch(channels) + depth.start * tiles.len();
