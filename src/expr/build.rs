@@ -159,7 +159,7 @@ impl<'b> E<'b> {
             // Not for floats: (−0) + 0 is 0.
             Binary::Add if ty != Ty::F32 && self.is_literal(0.0) => other,
             Binary::Add | Binary::Sub if ty != Ty::F32 && other.is_literal(0.0) => self,
-            Binary::And | Binary::Or if self.r == other.r => self,
+            Binary::And | Binary::Or | Binary::Min | Binary::Max if self.r == other.r => self,
             _ => self.builder.node(ExprNode::Binary(op, self.r, other.r), ty),
         }
     }
@@ -224,6 +224,7 @@ mod tests {
         assert_eq!((x * 1.0).r(), x.r());
         assert_eq!((-(-x)).r(), x.r());
         assert_eq!(x.abs().abs().r(), x.abs().r());
+        assert_eq!(x.max(x).min(x).r(), x.r());
         assert_ne!((x + 0.0).r(), x.r(), "-0 + 0 is 0");
         let i = b.load(1, Ty::I32);
         assert_eq!((i + 0.0).r(), i.r());

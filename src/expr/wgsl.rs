@@ -163,9 +163,23 @@ fn cancelled(expr: &Expr, r: Ref) -> Option<Ref> {
     collect_terms(expr, (r, Sign::Plus), TERMS_DEEP, &mut terms);
     let twice = |&&(term, sign): &&(Ref, Sign)| {
         let number = matches!(expr.node(term), ExprNode::Const(_));
-        !number && terms.contains(&(term, sign.turned()))
+        let opposite =
+            |&(other, its): &(Ref, Sign)| its == sign.turned() && are_equal(expr, term, other);
+        !number && terms.iter().any(opposite)
     };
     terms.iter().find(twice).map(|&(term, _)| term)
+}
+
+/// Returns whether two values are one, or the same sum or product with its operands in another order.
+fn are_equal(expr: &Expr, x: Ref, y: Ref) -> bool {
+    let commuted = match (expr.node(x), expr.node(y)) {
+        (ExprNode::Binary(op, a, b), ExprNode::Binary(other, c, d)) => {
+            let commutes = matches!(op, Binary::Add | Binary::Mul | Binary::Min | Binary::Max);
+            commutes && op == other && (a, b) == (d, c)
+        }
+        _ => false,
+    };
+    x == y || commuted
 }
 
 /// The depth to which drivers were seen to search a sum for terms that cancel.

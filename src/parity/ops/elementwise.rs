@@ -190,12 +190,18 @@ fn what_cancels_is_nan_where_it_is_no_number() {
         let (x, y) = (batch.upload_shaped(&NUMBERS, [6, 1]), batch.upload(&NUMBERS));
         let (less, sum, difference) = (batch.neg(x), batch.add(x, y), batch.sub(x, y));
         let (twice, double) = (batch.add(x, x), batch.square(difference));
-        for (plus, minus) in [(x, x), (sum, x), (x, sum), (difference, x), (sum, difference)] {
+        let (least, most) = (batch.min(x, x), batch.max(x, x));
+        for (plus, minus) in
+            [(x, x), (sum, x), (x, sum), (difference, x), (sum, difference), (least, x), (x, most)]
+        {
             batch.sub(plus, minus);
         }
         for (one, other) in [(x, less), (sum, less), (less, sum), (difference, y)] {
             batch.add(one, other);
         }
+        let (product, commuted) = (batch.mul(x, y), batch.mul(y, x));
+        batch.sub(product, commuted);
+        batch.sub(sum, batch.add(y, x));
         batch.sub(twice, x);
         batch.sub(double, double);
         batch.mse_loss(x, x, LossReduction::Mean);
