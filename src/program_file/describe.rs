@@ -115,7 +115,7 @@ fn described(
     let is_custom = |op: &Op| matches!(op, Op::Custom(_));
     Ok(ProgramInfo {
         written_by: document.onetrip.clone(),
-        fingerprint: u128::from_str_radix(&document.fingerprint, 16).unwrap_or_default(),
+        fingerprint: document.fingerprint()?,
         operations: graph.len(),
         own_kernels: graph.iter().filter(|(_, node)| is_custom(&node.op)).count(),
         inputs,

@@ -102,6 +102,7 @@ impl Document {
             ));
         }
         let document: Self = serde_json::from_str(text).map_err(wrong)?;
+        document.fingerprint()?;
         let residents = document.residents.iter().map(|resident| &resident.tensor);
         let mut tensors: Vec<_> = document.uploads.iter().chain(residents).flatten().collect();
         tensors.sort_unstable();
@@ -121,6 +122,13 @@ impl Document {
             }
             None => Ok(document),
         }
+    }
+
+    /// The program's fingerprint, or the reason why there is none.
+    pub fn fingerprint(&self) -> Result<u128, String> {
+        u128::from_str_radix(&self.fingerprint, 16).map_err(|_| {
+            format!("its fingerprint {:?} is no number of hexadecimal digits", self.fingerprint)
+        })
     }
 
     pub fn nodes(graph: &Graph) -> Vec<NodeForm> {

@@ -63,6 +63,19 @@ fn later_versions_are_refused_by_name() {
 }
 
 #[test]
+fn a_fingerprint_is_a_number() {
+    for fingerprint in ["", "relu", "123456789abcdef0123456789abcdef01"] {
+        let mut document = document(&json!([upload()]));
+        document["fingerprint"] = fingerprint.into();
+        let expected =
+            format!("its fingerprint {fingerprint:?} is no number of hexadecimal digits");
+        assert!(error(&document).contains(&expected), "{}", error(&document));
+        let file = Weights::from_bytes(file(&document)).expect("a file");
+        assert!(Program::describe(&file).is_err());
+    }
+}
+
+#[test]
 fn unknown_operations_are_named() {
     for op in [
         json!({ "warp": 3 }),

@@ -134,8 +134,10 @@ impl Weights {
 
     fn new(bytes: Bytes, name: String) -> Result<Self> {
         let read = SafeTensors::read_metadata(&bytes);
-        let not_one =
-            |error| unreadable(&name, format_args!("it is not a safetensors file: {error}"));
+        let not_one = |error| {
+            let reason = format_args!("it is not a safetensors file, or was cut off: {error}");
+            unreadable(&name, reason)
+        };
         let (header, metadata) = read.map_err(not_one)?;
         // The header's length comes before it, in eight bytes.
         let file = TensorFile { bytes, name, metadata, start: header + 8 };
