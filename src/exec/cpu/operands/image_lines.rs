@@ -10,7 +10,7 @@ const CHUNK: usize = 16;
 /// The part of a line that goes to a stride phase.
 pub(super) struct LinePart {
     pub to: usize,
-    /// The elements inside of the border, and the place of the first in memory.
+    /// The elements inside of the border, and the position of the first in memory.
     pub inside: Range<usize>,
     pub from: i64,
 }

@@ -1,5 +1,5 @@
 //! Blocks of images, laid out by [stride phases](StridePhases) so that every window has its elements at the same distances
-//! from its place. Rows of a block also have elements that no window begins with, those behind the last window of a row.
+//! from its position. Rows of a block also have elements that no window begins with, those behind the last window of a row.
 
 use std::ops::Range;
 
@@ -53,18 +53,18 @@ pub(crate) struct BlockLayout {
 
 impl BlockLayout {
     /// Places from the first window of `rows` rows to the last of `columns` in the last row.
-    pub fn places(&self, rows: usize, columns: usize) -> usize {
+    pub fn positions(&self, rows: usize, columns: usize) -> usize {
         (rows - 1) * self.pitch + columns
     }
 }
 
 impl<'w, 'a> Images<'w, 'a> {
-    /// The images that `windows` slide over, if their places lie along at most two axes.
+    /// The images that `windows` slide over, if their positions lie along at most two axes.
     pub fn of(windows: &'w Windows<'a>) -> Option<Self> {
         let mut taps: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, windows.rows.len());
-        // A single place, if there is no more.
+        // A single position, if there is no more.
         let one = Axis { dim: 1, stride: WindowPosition::default() };
-        let places = match windows.columns[..] {
+        let positions = match windows.columns[..] {
             [] => [one, one],
             [along] => [one, along],
             [along, down] => [down, along],
@@ -73,7 +73,7 @@ impl<'w, 'a> Images<'w, 'a> {
         // Each border lies across one axis. One along which no window moves has them all inside of it.
         let is_clear = |border: usize| {
             let moving = |axis: &&Axis<WindowPosition>| axis.stride.coordinates[border] != 0;
-            match places.iter().filter(moving).count() {
+            match positions.iter().filter(moving).count() {
                 0 => (0..windows.inside[border]).contains(&windows.origin.coordinates[border]),
                 count => count == 1,
             }
@@ -82,7 +82,7 @@ impl<'w, 'a> Images<'w, 'a> {
             return None;
         }
         let mut axes = SmallVec::<[ImageAxis; 2]>::new();
-        for (at, axis) in places.iter().enumerate() {
+        for (at, axis) in positions.iter().enumerate() {
             axes.push(image_axis(windows, axis, &mut taps, at)?);
         }
         let axes = axes.into_inner().ok()?;
@@ -127,7 +127,7 @@ impl<'w, 'a> Images<'w, 'a> {
         BlockLayout { pitch, phase, channel, len }
     }
 
-    /// The place of each element of a window in blocks of `layout`, counted from that of the window.
+    /// The position of each element of a window in blocks of `layout`, counted from that of the window.
     pub fn offsets(&self, layout: &BlockLayout) -> Vec<usize> {
         let phases = self.axes[1].phases.count();
         // The distance of neighbours along an axis of channels.
@@ -135,17 +135,17 @@ impl<'w, 'a> Images<'w, 'a> {
         let mut offsets = vec![0];
         for &(dim, tap) in &self.rows {
             channel /= if tap.is_none() { dim } else { 1 };
-            let place =
+            let position =
                 |i: usize| match tap.map(|axis| (axis, self.axes[axis].phases.of_element(i))) {
                     None => i * channel,
                     Some((0, [phase, y])) => phase * phases * layout.phase + y * layout.pitch,
                     Some((_, [phase, x])) => phase * layout.phase + x,
                 };
-            let places: SmallVec<[usize; 16]> = (0..dim).map(place).collect();
+            let positions: SmallVec<[usize; 16]> = (0..dim).map(position).collect();
             let mut next = Vec::with_capacity(offsets.len() * dim);
             offsets
                 .iter()
-                .for_each(|offset| next.extend(places.iter().map(|place| offset + place)));
+                .for_each(|offset| next.extend(positions.iter().map(|position| offset + position)));
             offsets = next;
         }
         offsets
@@ -165,7 +165,7 @@ impl<'w, 'a> Images<'w, 'a> {
         let origin = self.windows.origin(index);
         let step = along.phases.window.step;
         let stride = along.unit * step as i64;
-        // For each stride phase along rows the elements inside of the border, and the place of the first in memory.
+        // For each stride phase along rows the elements inside of the border, and the position of the first in memory.
         let inside = along.phases.firsts.iter().map(|&phase| {
             let at = |bound: usize| bound.saturating_sub(phase).div_ceil(step).min(layout.pitch);
             let range = at(along.inside.start)..at(along.inside.end);
@@ -202,7 +202,7 @@ impl<'w, 'a> Images<'w, 'a> {
     }
 }
 
-/// The axis of an image along which the places of `axis` lie. The axis of window elements that belongs to it, if there is
+/// The axis of an image along which the positions of `axis` lie. The axis of window elements that belongs to it, if there is
 /// one, is marked in `taps` with `number`.
 fn image_axis(
     windows: &Windows<'_>,
@@ -239,22 +239,22 @@ fn image_axis(
     Some(ImageAxis { phases: StridePhases::of(window), count: axis.dim, unit, inside })
 }
 
-/// The windows whose places lie along `places` and whose elements lie along `elements`, if both step through memory and
+/// The windows whose positions lie along `positions` and whose elements lie along `elements`, if both step through memory and
 /// through coordinates in the same proportion.
-fn window(places: &Axis<WindowPosition>, elements: &Axis<WindowPosition>) -> Option<Window> {
-    let (step, dilation) = (places.stride.at, elements.stride.at);
+fn window(positions: &Axis<WindowPosition>, elements: &Axis<WindowPosition>) -> Option<Window> {
+    let (step, dilation) = (positions.stride.at, elements.stride.at);
     if step <= 0 || dilation <= 0 {
         return None;
     }
     let unit = gcd(step, dilation);
     let (step, dilation) = (step / unit, dilation / unit);
-    let coordinates = places.stride.coordinates.iter().zip(&elements.stride.coordinates);
+    let coordinates = positions.stride.coordinates.iter().zip(&elements.stride.coordinates);
     let in_proportion = coordinates
         .into_iter()
-        .all(|(place, element)| place * dilation == element * step && place % step == 0);
+        .all(|(position, element)| position * dilation == element * step && position % step == 0);
     // The elements of windows that hardly overlap are rows of a matrix.
     let is_window =
-        dilation < step * places.dim as i64 && step <= 2 * (elements.dim as i64 * dilation);
+        dilation < step * positions.dim as i64 && step <= 2 * (elements.dim as i64 * dilation);
     let [size, step, dilation] = [elements.dim, step as usize, dilation as usize];
     (in_proportion && is_window).then_some(Window { size, step, dilation })
 }
@@ -296,7 +296,7 @@ pub(super) fn check(
                 }
             }
             let last = offsets.iter().max().copied().unwrap_or(0);
-            assert!(last + layout.places(per, columns) + BEHIND <= layout.len + 1);
+            assert!(last + layout.positions(per, columns) + BEHIND <= layout.len + 1);
         }
     }
 }

@@ -10,7 +10,7 @@ const PIECE: usize = 16;
 struct PanelPiece {
     /// Position of the first element, counted from that of the row.
     from: i64,
-    /// Its place in the panels, for the first row.
+    /// Its position in the panels, for the first row.
     to: usize,
     len: usize,
 }

@@ -130,18 +130,18 @@ impl<'a> StridedInput<'a> {
             }
             return;
         };
-        let mut places: SmallVec<[(i64, usize); 16]> = SmallVec::new();
+        let mut positions: SmallVec<[(i64, usize); 16]> = SmallVec::new();
         let (mut walk, mut left) = (Walk::from(inner, 0, start % pitch), width);
         while left > 0 {
             let (first, len) = walk.next(left);
-            places.push((first, len));
+            positions.push((first, len));
             left -= len;
         }
         let mut rows = Walk::from(outer, self.offset, start / pitch);
         for out in out.chunks_mut(width) {
             let (row, _) = rows.next(1);
             let mut done = 0;
-            for &(first, len) in &places {
+            for &(first, len) in &positions {
                 self.copy(row + first, inner[0].stride, &mut out[done..done + len]);
                 done += len;
             }

@@ -1,5 +1,5 @@
 //! Windows of images, copied to panels: a matrix whose rows are the elements of a window, and whose columns are the
-//! places of windows. Elements outside of an image are its border, which is never stored.
+//! positions of windows. Elements outside of an image are its border, which is never stored.
 
 use std::ops::Range;
 

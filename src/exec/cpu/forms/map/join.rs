@@ -23,7 +23,7 @@ pub(super) struct JoinedMap<'a> {
 
 struct JoinedValue<'a> {
     /// Its elements of each line.
-    place: Range<usize>,
+    position: Range<usize>,
     /// The elements that the result takes, line by line.
     elements: BoundInput<'a>,
 }
@@ -56,7 +56,7 @@ impl<'a> JoinedMap<'a> {
             view.dims[axis] = along.len();
             let fits = operand.dtype == output.dtype && view.is_inside(buffer.len());
             fits.then(|| JoinedValue {
-                place: along.start * inner..along.end * inner,
+                position: along.start * inner..along.end * inner,
                 elements: BoundInput::elements(&view, buffer),
             })
         };
@@ -76,10 +76,10 @@ impl<'a> JoinedMap<'a> {
         let mut done = 0;
         while done < len {
             let (line, at) = ((start + done) / self.line, (start + done) % self.line);
-            let index = self.values.partition_point(|value| value.place.end <= at);
-            let JoinedValue { place, elements } = &self.values[index];
-            let count = (place.end - at).min(len - done);
-            let first = line * place.len() + at - place.start;
+            let index = self.values.partition_point(|value| value.position.end <= at);
+            let JoinedValue { position, elements } = &self.values[index];
+            let count = (position.end - at).min(len - done);
+            let first = line * position.len() + at - position.start;
             elements.fetch(first, &mut out[done..done + count]);
             done += count;
         }

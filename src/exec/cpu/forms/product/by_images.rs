@@ -39,7 +39,7 @@ pub(super) struct Convolution<'c, 'a> {
     pub floats: &'c Floats<'a>,
     pub images: &'c Images<'c, 'a>,
     pub layout: BlockLayout,
-    /// The place of each element of a window in a block.
+    /// The position of each element of a window in a block.
     offsets: Vec<usize>,
     pub results: &'c ProductOutputs<'c>,
 }
@@ -72,7 +72,7 @@ fn block_size(
     let [height, width] = images.counts();
     let fits = |rows: usize, [block, sums]: [usize; 2]| {
         let layout = images.layout(rows);
-        layout.len <= block && m * layout.places(rows, width) <= sums
+        layout.len <= block && m * layout.positions(rows, width) <= sums
     };
     if !fits(1, [LARGEST; 2]) {
         return None;
@@ -135,7 +135,7 @@ impl<'c, 'a> Convolution<'c, 'a> {
         blocks.collect()
     }
 
-    /// The place of the first result of a block and of `filter` among all.
+    /// The position of the first result of a block and of `filter` among all.
     pub fn start(&self, block: &ImageBlock, filter: usize) -> usize {
         let ([m, n, _], [_, width]) = (self.floats.size, self.images.counts());
         (block.index * m + filter) * n + block.first * width
@@ -155,20 +155,20 @@ impl<'c, 'a> Convolution<'c, 'a> {
         let [_, n, k] = floats.size;
         let [_, width] = images.counts();
         let ImageBlock { index, rows, ref filters, .. } = *block;
-        let places = layout.places(rows, width);
+        let positions = layout.positions(rows, width);
         let direct = layout.pitch == width;
         let sums = if direct {
             Sums { start: results.sum(self.start(block, filters.start)), stride: n }
         } else {
-            own.resize(filters.len() * places, 0.0);
-            Sums { start: own.as_mut_ptr(), stride: places }
+            own.resize(filters.len() * positions, 0.0);
+            Sums { start: own.as_mut_ptr(), stride: positions }
         };
         let kernel = Kernel::native();
         for depth in ranges(k, k.div_ceil(k.div_ceil(DEEP))) {
             let x = rows_of(&floats.x, index, [filters, &depth], &mut copies.x);
             let w = Panels::Scattered(laid, &offsets[depth.clone()]);
             for row in (0..filters.len()).step_by(HIGH) {
-                let size = [HIGH.min(filters.len() - row), places, depth.len()];
+                let size = [HIGH.min(filters.len() - row), positions, depth.len()];
                 let x = Rows { data: &x.data[row * x.stride..], ..x };
                 let start = sums.start.wrapping_add(row * sums.stride);
                 // SAFETY: the sums are this thread's own, or lie in the results, where they belong to this block alone.
@@ -182,7 +182,7 @@ impl<'c, 'a> Convolution<'c, 'a> {
         if direct {
             return;
         }
-        for (filter, own) in filters.clone().zip(own.chunks_exact(places)) {
+        for (filter, own) in filters.clone().zip(own.chunks_exact(positions)) {
             // SAFETY: the results have all rows of the filter, and they belong to this block alone.
             let to =
                 unsafe { from_raw_parts_mut(results.sum(self.start(block, filter)), rows * width) };

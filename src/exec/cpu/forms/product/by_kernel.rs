@@ -284,9 +284,9 @@ unsafe fn by_panels(
             let x = rows_of(x, *index, [rows, &depth], x_copy);
             let size = [rows.len(), some.len(), depth.len()];
             let w = Panels::Packed { data: panels, pitch: kernel.panel_width * depth.len() };
-            let place = left - columns.start;
-            let sums = Sums { start: start.wrapping_add(place), stride };
-            let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, place));
+            let position = left - columns.start;
+            let sums = Sums { start: start.wrapping_add(position), stride };
+            let finish = finish.filter(|_| depth.end == *k).map(|(links, _)| (links, position));
             // SAFETY: as the caller promises. The first step writes all sums.
             unsafe {
                 let product = PanelProduct { size, x, w };

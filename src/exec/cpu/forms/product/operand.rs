@@ -27,7 +27,7 @@ use crate::plan::{OperandSource, ProductForm, Space, Spread};
 pub(crate) struct Matrices<'a> {
     data: MatrixData<'a>,
     pub(super) view: View,
-    /// The place of a copy beside the data, if these are a value.
+    /// The holder of copies beside the data, if these are a value.
     pub(super) arranged: Option<&'a ArrangedCopy>,
     /// True if the data are a resident, which most runs find unchanged.
     pub(super) is_resident: bool,

@@ -37,7 +37,7 @@ impl Slide<'_> {
             };
             let source = source.filter(|_| !columns.is_empty());
             for pick in &picks {
-                let line = &mut worker.block[line.place + pick.place..][..pick.len];
+                let line = &mut worker.block[line.position + pick.position..][..pick.len];
                 if source.is_some() {
                     line[..pick.inside.start].fill(self.border);
                     line[pick.inside.end..].fill(self.border);
@@ -46,7 +46,7 @@ impl Slide<'_> {
                 }
             }
             if let Some(source) = source {
-                self.line(worker, line.place, first + source, &columns, &picks);
+                self.line(worker, line.position, first + source, &columns, &picks);
             }
         }
         self.stencil.enter(&mut worker.block[..self.layout.len]);
@@ -56,7 +56,7 @@ impl Slide<'_> {
     fn line(
         &self,
         worker: &mut Worker<'_>,
-        place: usize,
+        position: usize,
         from: usize,
         columns: &Range<usize>,
         picks: &[Pick],
@@ -64,10 +64,10 @@ impl Slide<'_> {
         let Worker { element, block, tile, .. } = worker;
         let axis = &self.layout.axes[self.layout.axes.len() - 1];
         let mut lay = |lanes: &[u32], picks: &[Pick]| {
-            for Pick { place: in_line, inside, skip, .. } in
+            for Pick { position: in_line, inside, skip, .. } in
                 picks.iter().filter(|p| !p.inside.is_empty())
             {
-                let out = &mut block[place + in_line..][inside.clone()];
+                let out = &mut block[position + in_line..][inside.clone()];
                 stencil::pick(&lanes[*skip..], axis.phases.window.step, out);
             }
         };
@@ -102,13 +102,13 @@ impl Slide<'_> {
             for (axis, taps) in &self.passes {
                 let len = if *axis < last {
                     let rows = (self.layout.cut < last).then_some(rows);
-                    self.layout.places_along(*axis, rows)
+                    self.layout.positions_along(*axis, rows)
                 } else {
                     if let Some(last_pass) = last_pass.take() {
                         self.lay_out_last_pass(last_pass, block, out);
                         std::mem::swap(block, out);
                     }
-                    self.finished().places(rows)
+                    self.finished().positions(rows)
                 };
                 self.stencil.run(block, len, taps, out);
                 std::mem::swap(block, out);
@@ -120,14 +120,14 @@ impl Slide<'_> {
             return std::mem::swap(block, out);
         }
         taps.clear();
-        for (piece, places) in self.taps.chunks(TILE).enumerate() {
+        for (piece, positions) in self.taps.chunks(TILE).enumerate() {
             let start = image * self.taps.len() + piece * TILE;
-            let span = Span { inputs: &self.weights, start, len: places.len(), acc: &[] };
+            let span = Span { inputs: &self.weights, start, len: positions.len(), acc: &[] };
             weight.run(&span);
             let weights = weight.root(0, &span).iter();
-            taps.extend(places.iter().zip(weights).map(|(&at, &weight)| Tap { at, weight }));
+            taps.extend(positions.iter().zip(weights).map(|(&at, &weight)| Tap { at, weight }));
         }
-        self.stencil.run(block, self.layout.places(rows), taps, out);
+        self.stencil.run(block, self.layout.positions(rows), taps, out);
     }
 
     /// Lays out the stride phases of the last axis, once the outer axes are reduced.
@@ -140,8 +140,8 @@ impl Slide<'_> {
                 true => (0, 0),
                 false => (self.layout.line(line), last_pass.line(line)),
             };
-            for Pick { place, inside, skip, .. } in &picks {
-                let out = &mut out[to + place..][inside.clone()];
+            for Pick { position, inside, skip, .. } in &picks {
+                let out = &mut out[to + position..][inside.clone()];
                 stencil::pick(&block[from + skip..], last.phases.window.step, out);
             }
         }

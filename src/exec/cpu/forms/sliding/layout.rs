@@ -1,5 +1,5 @@
 //! The layout of a block of an image by [stride phases](StridePhases): every window has its elements at the same distances
-//! from its place. The results of a block lie where the first elements of their windows lay.
+//! from its position. The results of a block lie where the first elements of their windows lay.
 
 use std::ops::Range;
 
@@ -42,28 +42,28 @@ impl LayoutAxis {
         Self { phases, count, len, pitch: 1, phase_pitch: 1 }
     }
 
-    fn place_in(&self, [phase, at]: [usize; 2]) -> usize {
+    fn position_in(&self, [phase, at]: [usize; 2]) -> usize {
         phase * self.phase_pitch + at * self.pitch
     }
 
     /// The distances from the first element of a window to all.
     fn taps(&self) -> impl Iterator<Item = usize> {
-        (0..self.phases.window.size).map(|at| self.place_in(self.phases.of_element(at)))
+        (0..self.phases.window.size).map(|at| self.position_in(self.phases.of_element(at)))
     }
 
-    /// The place of the element with a coordinate, if windows reach it.
-    pub fn place(&self, coordinate: usize) -> Option<usize> {
-        self.phases.position(coordinate).map(|position| self.place_in(position))
+    /// The position of the element with a coordinate, if windows reach it.
+    pub fn position(&self, coordinate: usize) -> Option<usize> {
+        self.phases.position(coordinate).map(|position| self.position_in(position))
     }
 
     /// The parts of a line, one for each stride phase, for elements with coordinates in a range.
     pub fn picks(&self, range: &Range<usize>) -> SmallVec<[Pick; 4]> {
         let (step, len) = (self.phases.window.step, self.len);
-        let pick = |(&first, place)| {
+        let pick = |(&first, position)| {
             let at = |bound: usize| bound.saturating_sub(first).div_ceil(step).min(len);
             let inside = at(range.start)..at(range.end);
             let skip = (first + inside.start * step).saturating_sub(range.start);
-            Pick { place, len, inside, skip }
+            Pick { position, len, inside, skip }
         };
         self.phases.firsts.iter().zip((0..).step_by(self.phase_pitch)).map(pick).collect()
     }
@@ -71,7 +71,7 @@ impl LayoutAxis {
 
 /// The part of a line that goes to a stride phase.
 pub(super) struct Pick {
-    pub place: usize,
+    pub position: usize,
     /// Elements of the stride phase.
     pub len: usize,
     /// The elements of the stride phase that the line has.
@@ -102,14 +102,14 @@ impl Layout {
         self.len + 2 * WIDTH
     }
 
-    /// The lanes of the places of all windows, where blocks have `rows` rows.
-    pub fn places(&self, rows: usize) -> usize {
+    /// The lanes of the positions of all windows, where blocks have `rows` rows.
+    pub fn positions(&self, rows: usize) -> usize {
         let last = self.axes.iter().map(|axis| (axis.count - 1) * axis.pitch);
         last.sum::<usize>() + 1 - self.missing(Some(rows))
     }
 
     /// The lanes that are needed after elements along axis `at` and all but the last axis after it are combined.
-    pub fn places_along(&self, at: usize, rows: Option<usize>) -> usize {
+    pub fn positions_along(&self, at: usize, rows: Option<usize>) -> usize {
         let axis = &self.axes[at];
         axis.phase_pitch - (axis.len - axis.count) * axis.pitch - self.missing(rows)
     }
@@ -132,22 +132,22 @@ impl Layout {
         let row = self.axes[last].count;
         let (mut line, mut column, mut out) = (from / row, from % row, out);
         while !out.is_empty() {
-            let place = if self.cut == last { column } else { self.line(line) + column };
+            let position = if self.cut == last { column } else { self.line(line) + column };
             let (own, rest) = out.split_at_mut((row - column).min(out.len()));
-            own.copy_from_slice(&block[place..place + own.len()]);
+            own.copy_from_slice(&block[position..position + own.len()]);
             (line, column, out) = (line + 1, 0, rest);
         }
     }
 
-    /// The place of the first result of a line along the last axis.
+    /// The position of the first result of a line along the last axis.
     pub fn line(&self, line: usize) -> usize {
         let between = self.axes.get(self.cut + 1..self.axes.len() - 1).unwrap_or_default();
-        let (mut rest, mut place) = (line, 0);
+        let (mut rest, mut position) = (line, 0);
         for axis in between.iter().rev() {
-            place += rest % axis.count * axis.pitch;
+            position += rest % axis.count * axis.pitch;
             rest /= axis.count;
         }
-        place + rest * self.axes[self.cut].pitch
+        position + rest * self.axes[self.cut].pitch
     }
 }
 
@@ -155,7 +155,7 @@ impl Layout {
 pub(super) struct Line {
     /// Its coordinate along the axis of blocks.
     pub coordinate: usize,
-    pub place: usize,
+    pub position: usize,
     /// Its first element in an image, if the line lies inside of the border along the other axes.
     pub source: Option<usize>,
 }
@@ -191,25 +191,25 @@ pub(super) fn layouts(sliding: &Sliding, cut: usize, most: usize) -> (Layout, Op
 /// The lines of a block.
 pub(super) fn lines(sliding: &Sliding, layout: &Layout) -> Vec<Line> {
     let Some((last, outer)) = sliding.axes.split_last() else { return Vec::new() };
-    let mut lines = vec![Line { coordinate: 0, place: 0, source: Some(0) }];
+    let mut lines = vec![Line { coordinate: 0, position: 0, source: Some(0) }];
     for (at, axis) in outer.iter().enumerate() {
         let inner = outer[at + 1..].iter().chain([last]).map(|axis| axis.inside.len());
         let pitch: usize = inner.product();
         let own = &layout.axes[at];
-        let places = |extent: usize| {
-            (0..extent).filter_map(|coordinate| Some((coordinate, own.place(coordinate)?)))
+        let positions = |extent: usize| {
+            (0..extent).filter_map(|coordinate| Some((coordinate, own.position(coordinate)?)))
         };
         let with = |line: &Line| -> Vec<Line> {
-            let next = |(coordinate, place): (usize, usize)| {
-                let place = line.place + place;
+            let next = |(coordinate, position): (usize, usize)| {
+                let position = line.position + position;
                 if at == layout.cut {
-                    return Line { coordinate, place, source: line.source };
+                    return Line { coordinate, position, source: line.source };
                 }
                 let inside = line.source.filter(|_| axis.inside.contains(&coordinate));
                 let source = inside.map(|source| source + (coordinate - axis.inside.start) * pitch);
-                Line { coordinate: line.coordinate, place, source }
+                Line { coordinate: line.coordinate, position, source }
             };
-            places(axis.window.extent(own.count)).map(next).collect()
+            positions(axis.window.extent(own.count)).map(next).collect()
         };
         lines = lines.iter().flat_map(with).collect();
     }

@@ -12,7 +12,7 @@ pub(super) const WIDTH: usize = 64;
 /// Terms that are added up one after the other; longer sums are sums of such sums, which round less.
 const TERMS: usize = 64;
 
-/// An element of a window: its distance from the place of the window, and its weight.
+/// An element of a window: its distance from the position of the window, and its weight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tap {
     pub at: usize,

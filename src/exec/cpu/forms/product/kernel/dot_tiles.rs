@@ -4,7 +4,7 @@
 use super::operands::{DotProducts, Rows};
 use crate::exec::cpu::vectors::{SUMS, SimdVector, each};
 
-/// The place of a tile's sums.
+/// The position of a tile's sums.
 #[derive(Clone, Copy)]
 struct DotTarget {
     to: *mut f32,

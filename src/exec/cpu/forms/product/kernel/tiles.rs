@@ -100,7 +100,7 @@ unsafe fn all_tiles<V: SimdVector, const P: usize, const HIGH: usize, X: LeftRow
     }
 }
 
-/// The place of a tile's sums.
+/// The position of a tile's sums.
 #[derive(Clone, Copy)]
 struct Target {
     to: *mut f32,
@@ -275,7 +275,7 @@ pub(super) unsafe fn strips<V: SimdVector>(
     stride: usize,
 ) {
     /// Elements of the results that stay in the first-level cache. They lie side by side there: rows whose distance is a
-    /// multiple of a page share places in it, and stores to them hold up loads of the right operand.
+    /// multiple of a page share its sets, and stores to them hold up loads of the right operand.
     const RESULTS: usize = 2048;
     const DEEP: usize = 4;
     let wide = 2 * V::LEN;

@@ -31,7 +31,7 @@ pub(super) unsafe fn transpose<V: SimdVector>(
                 // SAFETY: as the caller promises, the elements exist.
                 *vector = unsafe { V::load_first(from, rows) };
             }
-            // Each pass sorts the elements of all vectors, one after the other, by the lowest bit of their places: in the
+            // Each pass sorts the elements of all vectors, one after the other, by the lowest bit of their positions: in the
             // end, the bits of the lane and those of the vector have changed places.
             let mut bits = V::LEN;
             while bits > 1 {
