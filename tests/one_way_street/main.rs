@@ -109,7 +109,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
     (
         "exec/cpu",
         &[
-            &["failures", "pool"],
+            &["failures"],
             &["operands", "values"],
             &["vectors"],
             &["tape"],
