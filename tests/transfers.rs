@@ -172,6 +172,17 @@ async fn a_view_of_an_upload_keeps_its_data() {
     }
 }
 
+#[tokio::test]
+async fn a_long_view_prints_its_first_elements_and_their_number() {
+    let device = Device::cpu();
+    let batch = GpuCommandBatch::new(&device);
+    let (long, short) = (batch.upload(vec![7_u32; 100_000]), batch.upload(&[1.5_f32, -0.0]));
+    batch.execute().await.unwrap();
+    let printed = format!("{:?}", batch.read_view(long).unwrap());
+    assert!(printed.len() < 200 && printed.ends_with("7, ..] (100000 elements)"), "{printed}");
+    assert_eq!(format!("{:?}", batch.read_view(short).unwrap()), "[1.5, -0.0]");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn views_come_and_go_while_other_batches_run() {
     for device in common::devices().await {
