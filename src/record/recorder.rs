@@ -79,6 +79,11 @@ impl Recorder {
         Arc::make_mut(&mut self.recorded).names.insert(name, node);
     }
 
+    /// Forgets the change of the upload at `position`, and its panic.
+    pub fn forget_change(&mut self, position: usize) {
+        self.changing.retain(|&(changed, _)| changed != position);
+    }
+
     /// The reason why the data of an upload is not whole, if there is any.
     pub fn half_changed(&self) -> Option<DataError> {
         let (position, panicked) = self.changing.first()?;

@@ -205,7 +205,7 @@ impl GpuCommandBatch {
         if let Some(new) = new {
             *upload = Some(Arc::new(new.map_err(|error| error.of(&of))?));
         }
-        recorder.changing.retain(|&(changed, _)| changed != position);
+        recorder.forget_change(position);
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl GpuCommandBatch {
         // The lock is not held here: `change` may use the batch.
         let changed = caught(|| change(buffer.as_slice_mut().unwrap_or_default()));
         let mut recorder = self.recorder.lock();
-        recorder.changing.retain(|&(changed, _)| changed != position);
+        recorder.forget_change(position);
         recorder.change_data().uploads[position] = Some(Arc::new(buffer));
         let of = recorder.recorded().origin(value.node);
         Ok(changed.map_err(|what| {
@@ -258,7 +258,7 @@ impl GpuCommandBatch {
             None => HostBuffer::try_zeroed(dtype, elements),
         };
         let buffer = taken.map_err(|error| error.of(&of))?;
-        recorder.changing.retain(|&(changed, _)| changed != position);
+        recorder.forget_change(position);
         recorder.changing.push((position, None));
         Ok((position, buffer))
     }
