@@ -26,7 +26,7 @@ pub(super) enum ExprHole {
 /// operands, and the plan fixes these.
 #[derive(Debug, Default)]
 pub(super) struct StepCache {
-    /// StepCache by [`ExprHole`].
+    /// Tapes by [`ExprHole`].
     tapes: [OnceLock<Tape>; 5],
     /// The one call of the kernel that computes a small product.
     single_call: OnceLock<Option<SingleCall>>,

@@ -18,8 +18,8 @@ pub(super) const TAP_FLOPS: f64 = 0.5;
 pub(super) const PRODUCT_COLUMNS: usize = 16;
 /// The rows of a product up to which its columns are not padded.
 pub(super) const UNPADDED_ROWS: usize = 8;
-/// The least number of neighbours for which an equal value is computed once.
-const SHORTEST_RUN: usize = 8;
+/// The least number of neighbours with one value for which the host computes it once.
+pub(crate) const SHORTEST_STRETCH: usize = 8;
 
 /// `work` without flops that the host spares.
 pub(super) fn without(work: Work, flops: f64) -> Work {
@@ -44,11 +44,11 @@ pub(super) fn with_indexed_loads(work: Work, operands: &[StepOperand]) -> Work {
 pub(crate) fn without_repeats(work: Work, context: &StepContext<'_>) -> Work {
     let &StepContext { expr, operands, .. } = context;
     // The number of neighbours with the same value, and the elements of the space, by node.
-    let mut runs = vec![(1, 0); expr.len()];
+    let mut stretches = vec![(1, 0); expr.len()];
     let mut spared = [0.0; 2];
     for r in expr.reachable(&context.roots()) {
         let node = expr.node(r);
-        runs[r.index()] = match node {
+        stretches[r.index()] = match node {
             ExprNode::Load(operand) => {
                 let view = &operands[usize::from(operand)].view;
                 let axes = view.dims.iter().zip(&view.strides).rev();
@@ -57,13 +57,13 @@ pub(crate) fn without_repeats(work: Work, context: &StepContext<'_>) -> Work {
             }
             ExprNode::Acc => (1, 0),
             node => {
-                let operands = node.operands().map(|operand| runs[operand.index()]);
+                let operands = node.operands().map(|operand| stretches[operand.index()]);
                 operands.fold((usize::MAX, 0), |a, b| (a.0.min(b.0), a.1.max(b.1)))
             }
         };
-        let (run, elements) = runs[r.index()];
-        if run >= SHORTEST_RUN {
-            let flops = node.flops() as f64 * (elements - elements.div_ceil(run)) as f64;
+        let (stretch, elements) = stretches[r.index()];
+        if stretch >= SHORTEST_STRETCH {
+            let flops = node.flops() as f64 * (elements - elements.div_ceil(stretch)) as f64;
             spared[usize::from(node.is_transcendental())] += flops;
         }
     }

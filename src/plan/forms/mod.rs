@@ -20,7 +20,7 @@ mod tally;
 pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
 pub(crate) use self::axes::{CollapsedAxes, Dims};
 pub(crate) use self::custom::CustomForm;
-pub(crate) use self::host_work::without_repeats;
+pub(crate) use self::host_work::{SHORTEST_STRETCH, without_repeats};
 pub(crate) use self::kernel_form::{KernelForm, Measure, WORKGROUP_THREADS};
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{

@@ -112,27 +112,28 @@ fn order(entries: &mut [u64], sort: &SortForm) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Sorts different `entries` in `parts` that threads share: each thread sorts a run, then merges the entries of all runs
+/// Sorts different `entries` in `parts` that threads share: each thread sorts a share, then merges the entries of all shares
 /// between two bounds.
 fn order_together(entries: &mut [u64], parts: usize) -> Result<(), DeviceError> {
-    /// Entries of each run from which the bounds are taken.
+    /// Entries of each share from which the bounds are taken.
     const SAMPLES: usize = 256;
     let mut merged = memory::try_zeroed(entries.len())?;
-    let mut runs: Vec<_> = entries.chunks_mut(entries.len().div_ceil(parts).max(1)).collect();
-    for_each(runs.iter_mut().collect(), || (), |(), run| run.sort_unstable());
-    let mut runs: Vec<&[u64]> = runs.into_iter().map(|run| &*run).collect();
-    let samples = runs.iter().flat_map(|run| run.iter().step_by(run.len().div_ceil(SAMPLES)));
+    let mut shares: Vec<_> = entries.chunks_mut(entries.len().div_ceil(parts).max(1)).collect();
+    for_each(shares.iter_mut().collect(), || (), |(), share| share.sort_unstable());
+    let mut shares: Vec<&[u64]> = shares.into_iter().map(|share| &*share).collect();
+    let samples =
+        shares.iter().flat_map(|share| share.iter().step_by(share.len().div_ceil(SAMPLES)));
     let mut samples: Vec<u64> = samples.copied().collect();
     samples.sort_unstable();
     let mut ranges = Vec::new();
     let mut free = &mut merged[..];
     for part in 1..=parts {
         let bound = samples.get(part * samples.len() / parts);
-        let pieces: Vec<&[u64]> = runs
+        let pieces: Vec<&[u64]> = shares
             .iter_mut()
-            .map(|run| {
-                let count = bound.map_or(run.len(), |bound| run.partition_point(|e| e < bound));
-                run.split_off(..count).unwrap_or_default()
+            .map(|share| {
+                let count = bound.map_or(share.len(), |bound| share.partition_point(|e| e < bound));
+                share.split_off(..count).unwrap_or_default()
             })
             .collect();
         let (range, after) = free.split_at_mut(pieces.iter().map(|piece| piece.len()).sum());
@@ -143,8 +144,8 @@ fn order_together(entries: &mut [u64], parts: usize) -> Result<(), DeviceError> 
         ranges,
         || (),
         |(), (range, pieces)| {
-            let places = range.iter_mut().zip(pieces.into_iter().flatten());
-            places.for_each(|(place, entry)| *place = *entry);
+            let positions = range.iter_mut().zip(pieces.into_iter().flatten());
+            positions.for_each(|(position, entry)| *position = *entry);
             // The stable sort finds the sorted pieces and merges them.
             range.sort();
         },

@@ -9,9 +9,7 @@ use super::{Arg, InnerBroadcast, Instruction, LONGEST, OuterBroadcast, TILE, Tap
 use crate::base::dtype::{Scalar, Ty};
 use crate::exec::cpu::operands::BoundInput;
 use crate::expr::{Binary, Expr, ExprNode, Failure, Ref, Unary};
-
-/// Least elements of a stretch. Values of shorter stretches are computed for each element.
-const SHORTEST: usize = 8;
+use crate::plan::SHORTEST_STRETCH;
 
 impl Tape {
     /// Compiles `roots` for operands bound as `inputs`.
@@ -130,7 +128,8 @@ impl<'e> Compiler<'e> {
             ExprNode::Load(n) => inputs[usize::from(n)].as_ref(),
             _ => None,
         });
-        let repeats = loads.clone().map(BoundInput::repeats).filter(|&len| len >= SHORTEST).min();
+        let repeats =
+            loads.clone().map(BoundInput::repeats).filter(|&len| len >= SHORTEST_STRETCH).min();
         let periods =
             loads.filter_map(BoundInput::period).filter(|&period| period <= LONGEST).max();
         let mut compiler = Self {

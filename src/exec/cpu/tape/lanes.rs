@@ -195,7 +195,7 @@ pub(crate) fn spread(values: &[u32], len: usize, skip: usize, count: usize, out:
     for (i, &value) in values.iter().enumerate() {
         let end = ((i + 1) * len - skip).min(count);
         for at in (start..end).step_by(STEP) {
-            // Whole vectors may pass the end of the stretch, where the next stretch overwrites them.
+            // A vector may pass the end of its stretch. The next stretch overwrites those lanes.
             match out[at..].first_chunk_mut::<STEP>() {
                 Some(out) => *out = [value; STEP],
                 None => out[at..end].fill(value),

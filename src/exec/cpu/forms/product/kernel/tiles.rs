@@ -1,8 +1,8 @@
 //! Tiles of results, whose sums stay in registers. The functions are inlined in those of each set of instructions.
 
 use super::operands::{
-    ByColumns, ByRows, Following, LeftRows, PanelProduct, PanelRows, Panels, Scattered, Stepped,
-    StripProduct, TransposedLeftProduct,
+    ByColumns, ByRows, LeftRows, PanelProduct, PanelRows, Panels, Scattered, Stepped, StripProduct,
+    TransposedLeftProduct,
 };
 use crate::exec::cpu::vectors::{SimdVector, each};
 
@@ -76,11 +76,12 @@ unsafe fn all_tiles<V: SimdVector, const P: usize, const HIGH: usize, X: LeftRow
                 match w {
                     Panels::Packed { data, pitch } => {
                         let start = data.as_ptr().wrapping_add(panel * pitch);
-                        let rows = Following { start, step: P * V::LEN };
+                        let rows = Stepped::<true> { start, step: P * V::LEN };
                         any_tile::<V, P, HIGH, true, _, _>(size, x, rows, target);
                     }
                     Panels::InPlace(w) => {
-                        let rows = Stepped { start: w.row(0).wrapping_add(column), step: w.stride };
+                        let start = w.row(0).wrapping_add(column);
+                        let rows = Stepped::<false> { start, step: w.stride };
                         if last == V::LEN {
                             any_tile::<V, P, HIGH, true, _, _>(size, x, rows, target);
                         } else {
