@@ -1,17 +1,15 @@
 //! Chains: operations that follow a sum, each of which takes the result of the one before and a second operand.
 
-mod links;
-
 use std::ops::Range;
 
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
-pub(super) use self::links::RowLinks;
-use self::links::{SegmentLink, SegmentLinks, SegmentOperand, run_links};
 use crate::exec::cpu::operands::BoundInput;
-use crate::exec::cpu::tape::pair::Link;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
+use crate::exec::cpu::vectors::links::{
+    Link, RowLinks, SegmentLink, SegmentLinks, SegmentOperand, run_links_in_place,
+};
 
 /// The operations of a chain, and the values that operands have in common.
 #[derive(Debug)]
@@ -117,7 +115,7 @@ impl BoundChain<'_> {
             let next = self.segment_end(at).min(end);
             links.clear();
             self.links_of(at..next, |link| links.push(link));
-            run_links(&links, &mut sums[at - start..next - start]);
+            run_links_in_place(&links, &mut sums[at - start..next - start]);
             at = next;
         }
     }

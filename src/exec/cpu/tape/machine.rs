@@ -1,70 +1,18 @@
 //! Execution of tapes over registers of [`TILE`] lanes, or of a multiple.
 
-use std::cell::Cell;
-use std::mem;
 use std::ops::Range;
 
-use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
+use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
-use super::{lanes, pair};
+use super::lanes;
+use super::registers::{RegisterBank, Registers};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::{
-    Arg, InnerBroadcast, Instruction, LONGEST, OuterBroadcast, TILE, Tape, TapeOp,
+    Arg, InnerBroadcast, Instruction, LONGEST, LinkArg, LinkRange, OuterBroadcast, TILE, Tape,
+    TapeOp,
 };
-
-/// A register, or a part of one. Vectors that straddle two cache lines take twice as long, hence the alignment.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Block([u32; TILE]);
-
-/// Registers of a machine, which the next machine of the thread reuses.
-struct RegisterBank(Vec<Block>);
-
-thread_local! {
-    /// Idle banks of the thread. Allocating registers and zeroing them takes as long as a small run.
-    static IDLE_BANKS: Cell<Vec<Vec<Block>>> = const { Cell::new(Vec::new()) };
-}
-
-impl RegisterBank {
-    /// Most idle banks of a thread.
-    const IDLE: usize = 3;
-    /// Most blocks of an idle bank.
-    const SIZE: usize = 64;
-
-    /// Returns at least `count` blocks, of any content.
-    fn of(count: usize) -> Self {
-        // A thread that ends has no idle banks.
-        let idle = IDLE_BANKS.try_with(|idle| {
-            let mut banks = idle.take();
-            let bank = banks.pop();
-            idle.set(banks);
-            bank
-        });
-        let mut registers = idle.ok().flatten().unwrap_or_default();
-        if registers.len() < count {
-            registers.resize(count, Block::zeroed());
-        }
-        Self(registers)
-    }
-}
-
-impl Drop for RegisterBank {
-    fn drop(&mut self) {
-        let registers = mem::take(&mut self.0);
-        if registers.len() > Self::SIZE {
-            return;
-        }
-        // A thread that ends has no idle banks.
-        let _ = IDLE_BANKS.try_with(|idle| {
-            let mut banks = idle.take();
-            if banks.len() < Self::IDLE {
-                banks.push(registers);
-            }
-            idle.set(banks);
-        });
-    }
-}
+use crate::exec::cpu::vectors::links::{SegmentLink, SegmentLinks, SegmentOperand, run_links};
 
 /// A tape and the registers of one thread.
 pub(crate) struct Machine<'t> {
@@ -271,40 +219,6 @@ impl<'t> Machine<'t> {
     }
 }
 
-/// All registers, or all but one.
-#[derive(Clone, Copy)]
-struct Registers<'a> {
-    low: &'a [Block],
-    /// The registers after the one that is left out.
-    high: &'a [Block],
-    /// Blocks of a register.
-    blocks: usize,
-}
-
-impl<'a> Registers<'a> {
-    fn all(all: &'a [Block], blocks: usize) -> Self {
-        Self { low: all, high: &[], blocks }
-    }
-
-    /// Splits the lanes of register `index` off from the other registers.
-    fn around(all: &'a mut [Block], blocks: usize, index: u16) -> (Self, &'a mut [u32]) {
-        let (low, rest) = all.split_at_mut(usize::from(index) * blocks);
-        let (own, high) = rest.split_at_mut(blocks);
-        (Self { low, high, blocks }, cast_slice_mut(own))
-    }
-
-    #[inline]
-    fn lanes(self, index: u16) -> &'a [u32] {
-        let Self { low, high, blocks } = self;
-        let first = usize::from(index) * blocks;
-        let own = match first.checked_sub(low.len()) {
-            None => &low[first..first + blocks],
-            Some(after) => &high[after - blocks..after],
-        };
-        cast_slice(own)
-    }
-}
-
 /// The sources that an instruction may read.
 #[derive(Clone, Copy)]
 struct Reader<'s, 'a> {
@@ -330,7 +244,7 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
             TapeOp::Unary(op, ty, x) => lanes::unary(op, ty, lanes(x), out),
             TapeOp::Sigmoid(x) => lanes::sigmoid(lanes(x), out),
             TapeOp::Binary(op, ty, x, y) => lanes::binary(op, ty, lanes(x), lanes(y), out),
-            TapeOp::Pair(first, second, args) => pair::run(first, second, args.map(lanes), out),
+            TapeOp::Chain(x, links) => self.chain(lanes(x), links, out),
             TapeOp::Select(c, x, y) => lanes::select(lanes(c), lanes(x), lanes(y), out),
             TapeOp::Cast(from, to, x) => lanes::cast(from, to, lanes(x), out),
             TapeOp::Fetch(operand, at) => {
@@ -363,6 +277,17 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
                 }
             }
         }
+    }
+
+    fn chain(&self, x: &[u32], links: LinkRange, out: &mut [u32]) {
+        let operand = |arg| match arg {
+            LinkArg::Constant(number) => SegmentOperand::Splat(number),
+            LinkArg::Lanes(arg) => SegmentOperand::Lanes(cast_slice(self.lanes(arg))),
+            LinkArg::Result => SegmentOperand::Result,
+        };
+        let link = |&(op, arg): &(_, _)| SegmentLink { op, operand: operand(arg) };
+        let links: SegmentLinks<'_> = self.tape.links(links).iter().map(link).collect();
+        run_links(&links, cast_slice(x), cast_slice_mut(out));
     }
 
     /// Calls `work` for each stretch of the span: with its value in `register`, the number of its elements before the span,

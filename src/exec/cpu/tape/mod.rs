@@ -4,7 +4,7 @@ mod compile;
 pub(crate) mod lanes;
 mod machine;
 pub(crate) mod math;
-pub(crate) mod pair;
+mod registers;
 pub(crate) mod wide;
 mod write;
 
@@ -14,7 +14,7 @@ pub(super) use self::machine::{Machine, Span};
 
 use crate::base::dtype::Ty;
 use crate::exec::cpu::operands::BoundInput;
-use crate::exec::cpu::tape::pair::Second;
+use crate::exec::cpu::vectors::links::Link;
 use crate::expr::{Binary, Unary};
 
 /// Least lanes of a register. The registers of a usual tape stay in the first-level cache.
@@ -41,9 +41,8 @@ pub(super) enum TapeOp {
     /// 1 / (1 + e⁻ˣ) in one pass.
     Sigmoid(Arg),
     Binary(Binary, Ty, Arg, Arg),
-    /// Two operations in one pass. The first takes the first two arguments, the second takes its result and the third
-    /// argument.
-    Pair(Binary, Second, [Arg; 3]),
+    /// Some of the tape's [links](Tape::links), in one pass over `f32` lanes.
+    Chain(Arg, LinkRange),
     Select(Arg, Arg, Arg),
     Cast(Ty, Ty, Arg),
     /// Fetches elements of a table.
@@ -57,19 +56,42 @@ pub(super) enum TapeOp {
     Check(u16, [Arg; 3]),
 }
 
+/// The links of a chain among those of its tape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkRange {
+    first: usize,
+    count: usize,
+}
+
+/// The second argument of a link. The first is the result of the link before.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LinkArg {
+    Constant(f32),
+    Lanes(Arg),
+    /// The result of the link before, too.
+    Result,
+}
+
+impl LinkArg {
+    fn lanes(self) -> Option<Arg> {
+        if let Self::Lanes(arg) = self { Some(arg) } else { None }
+    }
+}
+
 impl TapeOp {
-    /// The sources that have a lane for each element.
+    /// The sources that have a lane for each element. A chain also reads the [lanes](LinkArg::Lanes) of its links.
     fn args(self) -> SmallVec<[Arg; 3]> {
         match self {
             Self::Load(_) | Self::FetchStretches(..) => SmallVec::new(),
             Self::Unary(.., x)
             | Self::Sigmoid(x)
+            | Self::Chain(x, _)
             | Self::Cast(.., x)
             | Self::Fetch(_, x)
             | Self::FetchShifted(.., x) => SmallVec::from_slice(&[x]),
             Self::Binary(.., x, y) => SmallVec::from_slice(&[x, y]),
             Self::Select(c, x, y) => SmallVec::from_slice(&[c, x, y]),
-            Self::Pair(.., args) | Self::Check(_, args) => SmallVec::from_slice(&args),
+            Self::Check(_, args) => SmallVec::from_slice(&args),
         }
     }
 }
@@ -84,6 +106,8 @@ pub(super) struct Instruction {
 #[derive(Debug)]
 pub(super) struct Tape {
     pub instructions: Vec<Instruction>,
+    /// The links of all chains.
+    pub links: Vec<(Link, LinkArg)>,
     /// Registers that hold a constant, and the bits of the constant.
     pub constants: Vec<(u16, u32)>,
     pub registers: u16,
@@ -149,6 +173,10 @@ impl Tape {
         }
         let even = stretch.div_ceil(stretch.div_ceil(lanes));
         even.min(stretch - start % stretch)
+    }
+
+    fn links(&self, LinkRange { first, count }: LinkRange) -> &[(Link, LinkArg)] {
+        &self.links[first..first + count]
     }
 
     /// Arithmetic cost of one element; at least 1.

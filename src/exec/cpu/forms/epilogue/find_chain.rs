@@ -11,7 +11,7 @@ use crate::exec::cpu::StepJob;
 use crate::exec::cpu::chain::{Chain, LinkOperand, LinkTable};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::Tape;
-use crate::exec::cpu::tape::pair::Link;
+use crate::exec::cpu::vectors::links::Link;
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{Space, StepOutput};
 

@@ -7,8 +7,8 @@ use super::floats::{FEW, Floats};
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::Matrices;
 use super::vector;
-use crate::exec::cpu::chain::RowLinks;
 use crate::exec::cpu::operands::ranges;
+use crate::exec::cpu::vectors::links::RowLinks;
 
 /// Most elements of a right operand that several rows read unpacked, where it lies: it fits the second-level cache.
 const UNPACKED: usize = 256 << 10;

@@ -3,10 +3,10 @@
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
-use crate::exec::cpu::chain::RowLinks;
 use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::{SharedOutputs, for_each, parts};
 use crate::exec::cpu::tape::{Machine, Span, TILE};
+use crate::exec::cpu::vectors::links::RowLinks;
 
 /// The outputs of a product. The sums are written to the memory of an output with elements of 32 bits, if there is one.
 /// The epilogue reads an element before it overwrites it.

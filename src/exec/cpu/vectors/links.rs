@@ -1,4 +1,4 @@
-//! The loops of chains: all operations over lanes in registers.
+//! Links: binary operations one after another, over lanes that stay in registers. Each rounds as it would alone.
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
@@ -6,27 +6,66 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
-use crate::exec::cpu::tape::pair::Link;
-use crate::exec::cpu::vectors::SimdVector;
+use super::SimdVector;
+use crate::expr::Binary;
+
+/// A primitive of a result `t` and another argument `z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Add,
+    Mul,
+    /// t − z.
+    Sub,
+    /// z − t.
+    SubFrom,
+    /// min(t, z). The order decides which zero is the lesser.
+    Min,
+    /// min(z, t).
+    MinOf,
+    Max,
+    MaxOf,
+}
+
+impl Link {
+    /// Returns `op` as a link. `t_is_first` says that `t` is its first argument.
+    pub fn of(op: Binary, t_is_first: bool) -> Option<Self> {
+        Some(match (op, t_is_first) {
+            (Binary::Add, _) => Self::Add,
+            (Binary::Mul, _) => Self::Mul,
+            (Binary::Sub, true) => Self::Sub,
+            (Binary::Sub, false) => Self::SubFrom,
+            (Binary::Min, true) => Self::Min,
+            (Binary::Min, false) => Self::MinOf,
+            (Binary::Max, true) => Self::Max,
+            (Binary::Max, false) => Self::MaxOf,
+            _ => return None,
+        })
+    }
+}
 
 /// An operation over the lanes of a segment.
 #[derive(Clone, Copy)]
-pub(super) struct SegmentLink<'s> {
+pub(crate) struct SegmentLink<'s> {
     pub op: Link,
     pub operand: SegmentOperand<'s>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum SegmentOperand<'s> {
+pub(crate) enum SegmentOperand<'s> {
     Splat(f32),
     Lanes(&'s [f32]),
+    /// The result `t` itself.
+    Result,
 }
 
 /// The operations over the lanes of one segment, in order.
-pub(super) type SegmentLinks<'s> = SmallVec<[SegmentLink<'s>; 8]>;
+pub(crate) type SegmentLinks<'s> = SmallVec<[SegmentLink<'s>; LONGEST_CHAIN]>;
+
+/// Most links of a chain of a tape.
+pub(crate) const LONGEST_CHAIN: usize = 16;
 
 /// The operations over some rows of sums, each with operands of its own.
-pub(in crate::exec::cpu) struct RowLinks<'s> {
+pub(crate) struct RowLinks<'s> {
     /// The links of all rows, as many for each.
     links: Vec<SegmentLink<'s>>,
     per_row: usize,
@@ -35,9 +74,9 @@ pub(in crate::exec::cpu) struct RowLinks<'s> {
 
 impl<'s> RowLinks<'s> {
     /// The `links` of all rows of so many `columns`, `per_row` for each.
-    pub(super) fn new(links: Vec<SegmentLink<'s>>, per_row: usize, columns: usize) -> Self {
+    pub fn new(links: Vec<SegmentLink<'s>>, per_row: usize, columns: usize) -> Self {
         let lanes = |link: &SegmentLink<'_>| match link.operand {
-            SegmentOperand::Splat(_) => true,
+            SegmentOperand::Splat(_) | SegmentOperand::Result => true,
             SegmentOperand::Lanes(operand) => operand.len() >= columns,
         };
         assert!(per_row > 0 && links.len().is_multiple_of(per_row) && links.iter().all(lanes));
@@ -76,22 +115,46 @@ struct Block<'s> {
     stride: usize,
 }
 
-/// The loop for the instructions of one kind of processor, over as many lanes as the operands have.
-type RunLinks = unsafe fn(&[SegmentLink<'_>], &mut [f32]);
+/// The loop for the instructions of one kind of processor: from the first lane of `from` to the first of `to`, over so
+/// many lanes.
+type RunLinks = unsafe fn(&[SegmentLink<'_>], from: *const f32, to: *mut f32, len: usize);
 
-pub(super) fn run_links(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-    static NATIVE: LazyLock<RunLinks> = LazyLock::new(|| all()[0].0);
-    run_links_by(*NATIVE, links, lanes);
+/// Writes to `to` the results of `links`, of which the first takes the lanes of `from`.
+pub(crate) fn run_links(links: &[SegmentLink<'_>], from: &[f32], to: &mut [f32]) {
+    assert!(from.len() >= to.len(), "each lane has a first value");
+    // SAFETY: both slices have the lanes.
+    unsafe { run_links_by(native(), links, from.as_ptr(), to.as_mut_ptr(), to.len()) }
 }
 
-fn run_links_by(by: RunLinks, links: &[SegmentLink<'_>], lanes: &mut [f32]) {
+/// Replaces `lanes` by the results of `links`.
+pub(crate) fn run_links_in_place(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
+    let (first, len) = (lanes.as_mut_ptr(), lanes.len());
+    // SAFETY: the slice has the lanes.
+    unsafe { run_links_by(native(), links, first, first, len) }
+}
+
+fn native() -> RunLinks {
+    static NATIVE: LazyLock<RunLinks> = LazyLock::new(|| all()[0].0);
+    *NATIVE
+}
+
+/// # Safety
+/// `len` lanes exist at `from` and at `to`, which are the same or lie apart.
+unsafe fn run_links_by(
+    by: RunLinks,
+    links: &[SegmentLink<'_>],
+    from: *const f32,
+    to: *mut f32,
+    len: usize,
+) {
     for link in links {
         if let SegmentOperand::Lanes(operand) = link.operand {
-            assert!(operand.len() >= lanes.len(), "an operand has all lanes");
+            assert!(operand.len() >= len, "an operand has all lanes");
         }
     }
-    // SAFETY: the processor has the instructions of `by` (`all`), and the operands have all lanes.
-    unsafe { by(links, lanes) }
+    // SAFETY: the processor has the instructions of `by` (`all`), the operands have all lanes, and the rest is as the
+    // caller promises.
+    unsafe { by(links, from, to, len) }
 }
 
 /// The loop over the rows of a block.
@@ -118,15 +181,17 @@ fn all() -> Vec<(RunLinks, RunRows)> {
 macro_rules! loops {
     ($name:ident, $vector:path, $(($features:literal),)? $many:literal) => {
         mod $name {
-            use crate::exec::cpu::chain::links::{
-                Block, SegmentLink, any_links, any_rows,
-            };
+            use crate::exec::cpu::vectors::links::{Block, SegmentLink, any_links, any_rows};
 
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn links(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
-                let (len, lanes) = (lanes.len(), lanes.as_mut_ptr());
+            pub(super) unsafe fn links(
+                links: &[SegmentLink<'_>],
+                from: *const f32,
+                to: *mut f32,
+                len: usize,
+            ) {
                 // SAFETY: as the caller promises.
-                unsafe { any_links::<$vector, $many>(links, 0, lanes, len) }
+                unsafe { any_links::<$vector, $many>(links, 0, from, to, len) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -153,47 +218,78 @@ unsafe fn any_rows<V: SimdVector, const N: usize>(block: &Block<'_>) {
     for (row, links) in block.links.chunks_exact(block.per_row).enumerate() {
         let sums = block.sums.wrapping_add(row * block.stride);
         // SAFETY: as the caller promises.
-        unsafe { any_links::<V, N>(links, block.column, sums, block.width) }
+        unsafe { any_links::<V, N>(links, block.column, sums, sums, block.width) }
     }
 }
 
-/// Replaces `len` lanes, for which operands begin at position `from`, by the results of the links, `N` vectors at a time.
-/// The last vectors of a segment are computed at once too: each turn chooses the loop of each operation anew.
+/// Computes the `len` lanes at `to` from those at `from`, `N` vectors at a time. The operands of the first lane are at
+/// position `first`. The last vectors of a segment are computed at once too: each turn chooses the loop of each operation
+/// anew.
 ///
 /// # Safety
-/// The processor has the instructions of `V`, the lanes exist, and operands have all of them.
+/// The processor has the instructions of `V`. The lanes exist, at `from` and `to` the same or apart, and operands have all
+/// of them.
 #[inline(always)]
 unsafe fn any_links<V: SimdVector, const N: usize>(
     links: &[SegmentLink<'_>],
-    from: usize,
-    lanes: *mut f32,
+    first: usize,
+    from: *const f32,
+    to: *mut f32,
     len: usize,
 ) {
     let mut at = 0;
     // SAFETY: as the caller promises; each call gets no more lanes than there are.
     unsafe {
         while at + N * V::LEN <= len {
-            run_at::<V, N>(links, from + at, lanes.add(at), V::LEN);
+            run_at::<V, N>(links, first + at, from.add(at), to.add(at), V::LEN);
             at += N * V::LEN;
         }
         let left = len - at;
-        let (from, lanes) = (from + at, lanes.add(at));
+        let (first, from, to) = (first + at, from.add(at), to.add(at));
         let last = |vectors: usize| left - (vectors - 1) * V::LEN;
         match left.div_ceil(V::LEN) {
             0 => {}
-            1 => run_at::<V, 1>(links, from, lanes, left),
-            2 => run_at::<V, 2>(links, from, lanes, last(2)),
-            3 => run_at::<V, 3>(links, from, lanes, last(3)),
-            4 => run_at::<V, 4>(links, from, lanes, last(4)),
-            5 => run_at::<V, 5>(links, from, lanes, last(5)),
-            6 => run_at::<V, 6>(links, from, lanes, last(6)),
-            7 => run_at::<V, 7>(links, from, lanes, last(7)),
-            _ => run_at::<V, 8>(links, from, lanes, last(8)),
+            1 => run_at::<V, 1>(links, first, from, to, left),
+            2 => run_at::<V, 2>(links, first, from, to, last(2)),
+            3 => run_at::<V, 3>(links, first, from, to, last(3)),
+            4 => run_at::<V, 4>(links, first, from, to, last(4)),
+            5 => run_at::<V, 5>(links, first, from, to, last(5)),
+            6 => run_at::<V, 6>(links, first, from, to, last(6)),
+            7 => run_at::<V, 7>(links, first, from, to, last(7)),
+            _ => run_at::<V, 8>(links, first, from, to, last(8)),
         }
     }
 }
 
-/// Computes `N` vectors of lanes, which begin at position `at` of the segment. The last has `count` lanes.
+/// Replaces `values` by the results of a link. `z` is its second operand for the vector of an index. Two more arguments are
+/// the minimum and the maximum for an operand that is no NaN.
+macro_rules! link {
+    ($op:expr, $values:ident, |$i:ident| $z:expr) => {
+        link!($op, $values, |$i| $z, |t| t.lesser($z).or_nan_of($z), |t| t
+            .greater($z)
+            .or_nan_of($z))
+    };
+    ($op:expr, $values:ident, |$i:ident| $z:expr, |$t:ident| $min:expr, |$u:ident| $max:expr) => {
+        match $op {
+            Link::Add => link!($values, |$i, t| t.add($z)),
+            Link::Mul => link!($values, |$i, t| t.mul($z)),
+            Link::Sub => link!($values, |$i, t| t.sub($z)),
+            Link::SubFrom => link!($values, |$i, t| $z.sub(t)),
+            Link::Min => link!($values, |$i, $t| $min),
+            Link::MinOf => link!($values, |$i, t| $z.lesser(t).or_nan_of(t)),
+            Link::Max => link!($values, |$i, $u| $max),
+            Link::MaxOf => link!($values, |$i, t| $z.greater(t).or_nan_of(t)),
+        }
+    };
+    ($values:ident, |$i:ident, $t:ident| $result:expr) => {
+        for $i in 0..N {
+            let $t = $values[$i];
+            $values[$i] = $result;
+        }
+    };
+}
+
+/// Computes `N` vectors of lanes. Their operands begin at position `at`, and the last vector has `count` lanes.
 ///
 /// # Safety
 /// As for [`any_links`].
@@ -201,47 +297,32 @@ unsafe fn any_links<V: SimdVector, const N: usize>(
 unsafe fn run_at<V: SimdVector, const N: usize>(
     links: &[SegmentLink<'_>],
     at: usize,
-    lanes: *mut f32,
+    from: *const f32,
+    to: *mut f32,
     count: usize,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
         let mut values = [V::splat(0.0); N];
         for i in 0..N {
-            values[i] = some::<V, N>(lanes, i, count);
+            values[i] = some::<V, N>(from, i, count);
         }
         for &SegmentLink { op, operand } in links {
-            let mut own = [V::splat(0.0); N];
-            let mut may_be_nan = true;
             match operand {
+                SegmentOperand::Splat(number) if number.is_nan() => values = [V::splat(number); N],
                 SegmentOperand::Splat(number) => {
-                    own = [V::splat(number); N];
-                    may_be_nan = number.is_nan();
+                    let z = V::splat(number);
+                    link!(op, values, |i| z, |t| t.lesser(z), |t| t.greater(z));
                 }
                 SegmentOperand::Lanes(operand) => {
-                    for i in 0..N {
-                        own[i] = some::<V, N>(operand.as_ptr().add(at), i, count);
-                    }
+                    let own = |i| some::<V, N>(operand.as_ptr().add(at), i, count);
+                    link!(op, values, |i| own(i));
                 }
-            }
-            for i in 0..N {
-                let (t, z) = (values[i], own[i]);
-                values[i] = match op {
-                    Link::Add => t.add(z),
-                    Link::Mul => t.mul(z),
-                    Link::Sub => t.sub(z),
-                    Link::SubFrom => z.sub(t),
-                    Link::Min if !may_be_nan => t.lesser(z),
-                    Link::Min => t.lesser(z).or_nan_of(z),
-                    Link::MinOf => z.lesser(t).or_nan_of(t),
-                    Link::Max if !may_be_nan => t.greater(z),
-                    Link::Max => t.greater(z).or_nan_of(z),
-                    Link::MaxOf => z.greater(t).or_nan_of(t),
-                };
+                SegmentOperand::Result => link!(op, values, |i| values[i]),
             }
         }
         for i in 0..N {
-            let to = lanes.add(i * V::LEN);
+            let to = to.add(i * V::LEN);
             if i + 1 < N {
                 values[i].store(to);
             } else {
@@ -292,14 +373,18 @@ mod tests {
                 let sums: Vec<f32> = (0..len).map(|at| numbers[at % 7]).collect();
                 let other: Vec<f32> = (0..len).map(|at| numbers[at / 7 % 7]).collect();
                 let operands = numbers.map(SegmentOperand::Splat);
-                for operand in operands.into_iter().chain([SegmentOperand::Lanes(&other)]) {
+                let lanes = [SegmentOperand::Lanes(&other), SegmentOperand::Result];
+                for operand in operands.into_iter().chain(lanes) {
                     for (by, _) in all() {
-                        let mut got = sums.clone();
-                        run_links_by(by, &[SegmentLink { op, operand }], &mut got);
+                        let mut got = vec![9.0; len];
+                        let (from, to) = (sums.as_ptr(), got.as_mut_ptr());
+                        // SAFETY: both have the lanes.
+                        unsafe { run_links_by(by, &[SegmentLink { op, operand }], from, to, len) };
                         for (at, got) in got.into_iter().enumerate() {
                             let z = match operand {
                                 SegmentOperand::Splat(number) => number,
                                 SegmentOperand::Lanes(lanes) => lanes[at],
+                                SegmentOperand::Result => sums[at],
                             };
                             let want = one(op, sums[at], z);
                             let same = got.to_bits() == want.to_bits();

@@ -1,13 +1,18 @@
 //! The compiler from expressions to tapes.
 
+mod chains;
+mod fetches;
+
 use std::collections::BTreeSet;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::pair::Second;
-use super::{Arg, InnerBroadcast, Instruction, LONGEST, OuterBroadcast, TILE, Tape, TapeOp};
+use super::{
+    Arg, InnerBroadcast, Instruction, LONGEST, LinkArg, OuterBroadcast, TILE, Tape, TapeOp,
+};
 use crate::base::dtype::{Scalar, Ty};
 use crate::exec::cpu::operands::BoundInput;
+use crate::exec::cpu::vectors::links::Link;
 use crate::expr::{Binary, Expr, ExprNode, Failure, Ref, Unary};
 use crate::plan::SHORTEST_STRETCH;
 
@@ -28,17 +33,27 @@ impl Tape {
         let once = |root: &Arg| roots_at.iter().filter(|&other| other == root).count() == 1;
         let is_direct =
             |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
-        let used =
-            compiler.instructions.iter().flat_map(|it| it.op.args().into_iter().chain([it.out]));
-        let registers: BTreeSet<u16> = used
-            .filter_map(|arg| if let Arg::Register(register) = arg { Some(register) } else { None })
-            .collect();
+        let registers = |all: &mut dyn Iterator<Item = Arg>| -> BTreeSet<u16> {
+            all.filter_map(|arg| if let Arg::Register(at) = arg { Some(at) } else { None })
+                .collect()
+        };
+        let written = |all: &[Instruction]| -> Vec<Arg> {
+            all.iter().flat_map(|it| it.op.args().into_iter().chain([it.out])).collect()
+        };
+        let linked = compiler.links.iter().filter_map(|(_, arg)| arg.lanes());
+        let long = registers(&mut written(&compiler.instructions).into_iter().chain(linked));
+        let once = [&compiler.inner.instructions, &compiler.outer.instructions];
+        let once = once.into_iter().flat_map(|all| written(all));
+        let short = registers(&mut once.chain(roots_at.iter().copied()));
+        let mut constants = compiler.constants;
+        constants.retain(|(at, _)| long.contains(at) || short.contains(at));
         Self {
-            long_registers: registers.len(),
+            long_registers: long.len(),
             direct: roots_at.iter().enumerate().map(is_direct).collect(),
             roots: roots_at,
             instructions: compiler.instructions,
-            constants: compiler.constants,
+            links: compiler.links,
+            constants,
             registers: compiler.registers,
             inner: compiler.inner,
             outer: compiler.outer,
@@ -70,15 +85,6 @@ impl Broadcast {
     }
 }
 
-/// A fetch of elements that lie at equal distances within each stretch.
-struct FetchOfStretches {
-    table: u16,
-    /// The position of an element is the sum of this node, which has one value a stretch, and of the operand `counter`.
-    base: Ref,
-    counter: u16,
-    stride: i64,
-}
-
 /// Flops of 1 / (1 + e⁻ˣ): as many as of its operations.
 const SIGMOID_FLOPS: u64 = 16;
 
@@ -107,6 +113,7 @@ struct Compiler<'e> {
     free: Vec<u16>,
     registers: u16,
     instructions: Vec<Instruction>,
+    links: Vec<(Link, LinkArg)>,
     constants: Vec<(u16, u32)>,
     inner: InnerBroadcast,
     outer: OuterBroadcast,
@@ -143,6 +150,7 @@ impl<'e> Compiler<'e> {
             free: Vec::new(),
             registers: 0,
             instructions: Vec::new(),
+            links: Vec::new(),
             constants: Vec::new(),
             inner: InnerBroadcast {
                 len: repeats.unwrap_or(usize::MAX),
@@ -228,8 +236,8 @@ impl<'e> Compiler<'e> {
     fn by_element(&mut self, r: Ref, node: ExprNode, root: Option<usize>) {
         let is_sigmoid = sigmoid_of(self.expr, node).is_some();
         self.flops += if is_sigmoid { SIGMOID_FLOPS } else { node.flops() };
-        let pair = self.pair(node);
-        let op = match (self.fetch_of_stretches(node), self.shifted_fetch(node), pair) {
+        let chain = self.extend_chain(node);
+        let op = match (self.fetch_of_stretches(node), self.shifted_fetch(node), chain) {
             (Some(fetch), ..) => self.stretch_fetch(&fetch),
             (None, Some(op), _) => op,
             (None, None, Some((op, _))) => op,
@@ -238,9 +246,9 @@ impl<'e> Compiler<'e> {
                 self.op(node, |r| self.args[r.index()])
             }
         };
-        let out = match (root, pair) {
+        let out = match (root, chain) {
             (Some(root), _) => Arg::Root(root as u16),
-            // No argument of a pair lies where its first operation wrote.
+            // No argument of a chain lies where its first link wrote.
             (None, Some((_, out))) => out,
             (None, None) => Arg::Register(self.free.pop().unwrap_or_else(|| self.register())),
         };
@@ -290,52 +298,6 @@ impl<'e> Compiler<'e> {
         }
     }
 
-    /// Returns `node` as a fetch of stretches, if it is one.
-    fn fetch_of_stretches(&self, node: ExprNode) -> Option<FetchOfStretches> {
-        let ExprNode::Fetch(table, at) = node else { return None };
-        let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
-        let counter = |r: Ref| match self.expr.node(r) {
-            // A fetch at a position that is the same within each stretch is computed once a stretch.
-            ExprNode::Load(n) if self.broadcast[r.index()] != Broadcast::Inner => {
-                let input = self.inputs[usize::from(n)].as_ref()?;
-                Some((n, input.stride_in_stretches(self.inner.len)?))
-            }
-            _ => None,
-        };
-        let is_inner = |r: Ref| self.broadcast[r.index()] == Broadcast::Inner;
-        let (base, (counter, stride)) =
-            if is_inner(x) { (x, counter(y)?) } else { (y, counter(x).filter(|_| is_inner(y))?) };
-        Some(FetchOfStretches { table, base, counter, stride })
-    }
-
-    /// The table and the parts of the position of `node`, if it is a fetch at the sum of a value by stretch and one by
-    /// column.
-    fn shifted(&self, node: ExprNode) -> Option<(u16, Ref, Ref)> {
-        /// Fewest elements of a stretch that are fetched at once.
-        const LONG_STRETCH: usize = 32;
-        let ExprNode::Fetch(table, at) = node else { return None };
-        let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
-        match [x, y].map(|r| self.broadcast[r.index()]) {
-            _ if self.inner.len < LONG_STRETCH => None,
-            [Broadcast::Inner, Broadcast::Outer] => Some((table, x, y)),
-            [Broadcast::Outer, Broadcast::Inner] => Some((table, y, x)),
-            _ => None,
-        }
-    }
-
-    fn shifted_fetch(&self, node: ExprNode) -> Option<TapeOp> {
-        let (table, base, column) = self.shifted(node)?;
-        let Arg::Register(base) = self.stretch_arg(base) else { return None };
-        Some(TapeOp::FetchShifted(table, base, self.args[column.index()]))
-    }
-
-    fn stretch_fetch(&mut self, fetch: &FetchOfStretches) -> TapeOp {
-        let &FetchOfStretches { table, base, counter, stride } = fetch;
-        let start = Arg::Register(self.stretch_instruction(TapeOp::Load(counter)));
-        let sum = TapeOp::Binary(Binary::Add, Ty::I32, self.stretch_arg(base), start);
-        TapeOp::FetchStretches(table, self.stretch_instruction(sum), stride)
-    }
-
     /// The nodes whose lanes or stretches `node` reads.
     fn reads(&self, node: ExprNode) -> SmallVec<[Ref; 3]> {
         match (self.fetch_of_stretches(node), self.shifted(node), sigmoid_of(self.expr, node)) {
@@ -344,30 +306,6 @@ impl<'e> Compiler<'e> {
             (.., Some(x)) => smallvec![x],
             _ => node.operands().collect(),
         }
-    }
-
-    /// Merges `node` and the last instruction if the two are a pair and nothing else reads that instruction's result.
-    /// Removes the instruction, and returns the pair with the register that it wrote.
-    fn pair(&mut self, node: ExprNode) -> Option<(TapeOp, Arg)> {
-        let ExprNode::Binary(second, x, y) = node else { return None };
-        let &Instruction { op: TapeOp::Binary(first, Ty::F32, a, b), out } =
-            self.instructions.last()?
-        else {
-            return None;
-        };
-        let [from_x, from_y] = [x, y].map(|r| self.args[r.index()] == out);
-        let middle = if from_x { x } else { y };
-        let reads = u32::from(from_x) + u32::from(from_y);
-        let read_here_alone = reads > 0 && self.readers[middle.index()] == reads;
-        if !read_here_alone || !matches!(out, Arg::Register(_)) || !Second::follows(first) {
-            return None;
-        }
-        let second = Second::of(second, [from_x, from_y])?;
-        let other = if from_x { y } else { x };
-        self.spread(other);
-        let third = if from_x && from_y { a } else { self.args[other.index()] };
-        self.instructions.pop();
-        Some((TapeOp::Pair(first, second, [a, b, third]), out))
     }
 
     /// Frees the registers of `node`'s operands that have no later reader, except `out`. The others keep their lanes from
