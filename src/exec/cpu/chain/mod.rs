@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::vectors::links::{
-    Link, RowLinks, SegmentLink, SegmentLinks, SegmentOperand, run_links_in_place,
+    Link, RowLinks, SegmentLink, SegmentOperand, run_links_in_place,
 };
 
 /// The operations of a chain, and the values that operands have in common.
@@ -110,7 +110,7 @@ impl BoundChain<'_> {
     /// Replaces `sums`, which begin at position `start` of the out space, by the results of the chain.
     pub fn apply(&self, start: usize, sums: &mut [f32]) {
         let (mut at, end) = (start, start + sums.len());
-        let mut links = SegmentLinks::new();
+        let mut links = SmallVec::<[SegmentLink<'_>; 8]>::new();
         while at < end {
             let next = self.segment_end(at).min(end);
             links.clear();

@@ -9,10 +9,10 @@ use super::lanes;
 use super::registers::{RegisterBank, Registers};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::{
-    Arg, InnerBroadcast, Instruction, LONGEST, LinkArg, LinkRange, OuterBroadcast, TILE, Tape,
-    TapeOp,
+    Arg, InnerBroadcast, Instruction, LONGEST, LONGEST_CHAIN, LinkArg, LinkRange, OuterBroadcast,
+    TILE, Tape, TapeOp,
 };
-use crate::exec::cpu::vectors::links::{SegmentLink, SegmentLinks, SegmentOperand, run_links};
+use crate::exec::cpu::vectors::links::{Link, SegmentLink, SegmentOperand, run_links};
 
 /// A tape and the registers of one thread.
 pub(crate) struct Machine<'t> {
@@ -285,9 +285,13 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
             LinkArg::Lanes(arg) => SegmentOperand::Lanes(cast_slice(self.lanes(arg))),
             LinkArg::Result => SegmentOperand::Result,
         };
-        let link = |&(op, arg): &(_, _)| SegmentLink { op, operand: operand(arg) };
-        let links: SegmentLinks<'_> = self.tape.links(links).iter().map(link).collect();
-        run_links(&links, cast_slice(x), cast_slice_mut(out));
+        let links = self.tape.links(links);
+        let mut own =
+            [SegmentLink { op: Link::Add, operand: SegmentOperand::Result }; LONGEST_CHAIN];
+        for (own, &(op, arg)) in own.iter_mut().zip(links) {
+            *own = SegmentLink { op, operand: operand(arg) };
+        }
+        run_links(&own[..links.len()], cast_slice(x), cast_slice_mut(out));
     }
 
     /// Calls `work` for each stretch of the span: with its value in `register`, the number of its elements before the span,

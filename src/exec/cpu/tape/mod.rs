@@ -21,6 +21,8 @@ use crate::expr::{Binary, Unary};
 pub(super) const TILE: usize = 512;
 /// Most lanes of a register, a multiple of [`TILE`].
 const LONGEST: usize = 4 * TILE;
+/// Most links of a chain.
+const LONGEST_CHAIN: usize = 16;
 
 /// A source or a destination of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

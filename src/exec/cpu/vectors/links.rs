@@ -4,8 +4,6 @@
 
 use std::sync::LazyLock;
 
-use smallvec::SmallVec;
-
 use super::SimdVector;
 use crate::expr::Binary;
 
@@ -57,12 +55,6 @@ pub(crate) enum SegmentOperand<'s> {
     /// The result `t` itself.
     Result,
 }
-
-/// The operations over the lanes of one segment, in order.
-pub(crate) type SegmentLinks<'s> = SmallVec<[SegmentLink<'s>; LONGEST_CHAIN]>;
-
-/// Most links of a chain of a tape.
-pub(crate) const LONGEST_CHAIN: usize = 16;
 
 /// The operations over some rows of sums, each with operands of its own.
 pub(crate) struct RowLinks<'s> {

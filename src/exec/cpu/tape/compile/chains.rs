@@ -2,8 +2,8 @@
 
 use super::Compiler;
 use crate::base::dtype::Ty;
-use crate::exec::cpu::tape::{Arg, Instruction, LinkArg, LinkRange, TapeOp};
-use crate::exec::cpu::vectors::links::{LONGEST_CHAIN, Link};
+use crate::exec::cpu::tape::{Arg, Instruction, LONGEST_CHAIN, LinkArg, LinkRange, TapeOp};
+use crate::exec::cpu::vectors::links::Link;
 use crate::expr::ExprNode;
 
 impl Compiler<'_> {
