@@ -1,14 +1,18 @@
 //! Chains: operations that follow a sum, each of which takes the result of the one before and a second operand.
 
+mod numbers;
+
+use std::mem;
 use std::ops::Range;
 
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
+use self::numbers::{BoundNumbers, merged};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::vectors::links::{
-    Link, RowLinks, SegmentLink, SegmentOperand, run_links_in_place,
+    Link, NumberLinks, RowLinks, SegmentLink, SegmentOperand, run_links_in_place,
 };
 
 /// The operations of a chain, and the values that operands have in common.
@@ -62,9 +66,22 @@ impl LinkTable {
 
 /// A chain whose operands are bound.
 pub(crate) struct BoundChain<'a> {
-    links: Vec<(Link, Bound<'a>)>,
+    links: Vec<BoundLink<'a>>,
     stretch: usize,
     row: usize,
+}
+
+/// Positions of the out space in one stretch and one row.
+struct Segment {
+    range: Range<usize>,
+    stretch: usize,
+    /// The column of the first position.
+    column: usize,
+}
+
+enum BoundLink<'a> {
+    One(Link, Bound<'a>),
+    Numbers(BoundNumbers),
 }
 
 enum Bound<'a> {
@@ -89,8 +106,8 @@ impl Chain {
         let bound = |&(op, operand): &(Link, LinkOperand)| {
             let operand = match operand {
                 LinkOperand::Constant(number) => Bound::Constant(number),
-                LinkOperand::Stretch(at) => Bound::Stretches(std::mem::take(&mut of_stretches[at])),
-                LinkOperand::Column(at) => Bound::Columns(std::mem::take(&mut of_columns[at])),
+                LinkOperand::Stretch(at) => Bound::Stretches(mem::take(&mut of_stretches[at])),
+                LinkOperand::Column(at) => Bound::Columns(mem::take(&mut of_columns[at])),
                 LinkOperand::Memory(at) => match &inputs[usize::from(at)] {
                     Some(BoundInput::Memory(words)) => Bound::Memory(cast_slice(words)),
                     _ => unreachable!("the plan says where operands lie"),
@@ -99,7 +116,7 @@ impl Chain {
             (op, operand)
         };
         BoundChain {
-            links: self.links.iter().map(bound).collect(),
+            links: merged(self.links.iter().map(bound)),
             stretch: self.stretch,
             row: self.row,
         }
@@ -112,12 +129,19 @@ impl BoundChain<'_> {
         let (mut at, end) = (start, start + sums.len());
         let mut links = SmallVec::<[SegmentLink<'_>; 8]>::new();
         while at < end {
-            let next = self.segment_end(at).min(end);
+            let segment = self.segment(at, end);
             links.clear();
-            self.links_of(at..next, |link| links.push(link));
-            run_links_in_place(&links, &mut sums[at - start..next - start]);
-            at = next;
+            self.links_of(&segment, |link| links.push(link));
+            run_links_in_place(&links, &mut sums[at - start..segment.range.end - start]);
+            at = segment.range.end;
         }
+    }
+
+    /// Returns all links as one, if they are links by numbers that all of `range` shares.
+    pub fn numbers(&self, range: Range<usize>) -> Option<NumberLinks> {
+        let [BoundLink::Numbers(numbers)] = &self.links[..] else { return None };
+        let segment = self.segment(range.start, range.end);
+        (segment.range == range).then(|| numbers.of_stretch(segment.stretch))
     }
 
     /// The operands of `rows` rows of `columns` sums each, the first of which is at position `start` of the out space, and
@@ -130,31 +154,47 @@ impl BoundChain<'_> {
     ) -> Option<RowLinks<'_>> {
         let mut links = Vec::with_capacity(rows * self.links.len());
         for at in (start..).step_by(stride.max(1)).take(rows) {
-            if self.segment_end(at) < at + columns {
+            let segment = self.segment(at, at + columns);
+            if segment.range.end < at + columns {
                 return None;
             }
-            self.links_of(at..at + columns, |link| links.push(link));
+            self.links_of(&segment, |link| links.push(link));
         }
         Some(RowLinks::new(links, self.links.len(), columns))
     }
 
-    /// The end of the positions from `at` on that share their values of stretches and lie in one row.
-    fn segment_end(&self, at: usize) -> usize {
-        let end_of_stretch = (at / self.stretch + 1).saturating_mul(self.stretch);
-        end_of_stretch.min(at.saturating_add(self.row - at % self.row))
+    /// The first positions of `start..end`.
+    fn segment(&self, start: usize, end: usize) -> Segment {
+        let (mut range, mut stretch, mut column) = (start..end, 0, 0);
+        if self.stretch != usize::MAX {
+            stretch = start / self.stretch;
+            range.end = range.end.min((stretch + 1) * self.stretch);
+        }
+        if self.row != usize::MAX {
+            column = start % self.row;
+            range.end = range.end.min(start + self.row - column);
+        }
+        Segment { range, stretch, column }
     }
 
-    /// Calls `take` with each link of the positions `range`, which lie in one segment.
-    fn links_of<'s>(&'s self, range: Range<usize>, mut take: impl FnMut(SegmentLink<'s>)) {
-        let (stretch, column) = (range.start / self.stretch, range.start % self.row);
-        for (op, operand) in &self.links {
+    /// Calls `take` with each link of a segment.
+    fn links_of<'s>(&'s self, segment: &Segment, mut take: impl FnMut(SegmentLink<'s>)) {
+        let &Segment { ref range, stretch, column } = segment;
+        for link in &self.links {
+            let (op, operand) = match link {
+                BoundLink::Numbers(numbers) => {
+                    take(SegmentLink::Numbers(numbers.of_stretch(stretch)));
+                    continue;
+                }
+                BoundLink::One(op, operand) => (*op, operand),
+            };
             let operand = match operand {
                 Bound::Constant(number) => SegmentOperand::Splat(*number),
                 Bound::Stretches(values) => SegmentOperand::Splat(values[stretch]),
                 Bound::Columns(values) => SegmentOperand::Lanes(&values[column..]),
                 Bound::Memory(words) => SegmentOperand::Lanes(&words[range.clone()]),
             };
-            take(SegmentLink { op: *op, operand });
+            take(SegmentLink::One(op, operand));
         }
     }
 }
@@ -173,13 +213,16 @@ mod tests {
         let stretches: Vec<f32> = (0..len.div_ceil(STRETCH)).map(|at| number(at + 3)).collect();
         let columns: Vec<f32> = (0..ROW).map(|at| number(at + 5)).collect();
         let chain = BoundChain {
-            links: vec![
-                (Link::Sub, Bound::Stretches(stretches.clone())),
-                (Link::Mul, Bound::Columns(columns.clone())),
-                (Link::SubFrom, Bound::Memory(&memory)),
-                (Link::Max, Bound::Constant(-900.0)),
-                (Link::MinOf, Bound::Constant(800.0)),
-            ],
+            links: merged(
+                [
+                    (Link::Sub, Bound::Stretches(stretches.clone())),
+                    (Link::Mul, Bound::Columns(columns.clone())),
+                    (Link::SubFrom, Bound::Memory(&memory)),
+                    (Link::Max, Bound::Constant(-900.0)),
+                    (Link::MinOf, Bound::Constant(800.0)),
+                ]
+                .into_iter(),
+            ),
             stretch: STRETCH,
             row: ROW,
         };
@@ -210,12 +253,23 @@ mod tests {
             let len = 2 * ROWS * columns;
             let memory: Vec<f32> = (0..len).map(|at| number(at + 7)).collect();
             let chain = BoundChain {
-                links: vec![
-                    (Link::Sub, Bound::Stretches((0..2 * ROWS).map(|at| number(at + 3)).collect())),
-                    (Link::Mul, Bound::Columns((0..columns).map(|at| number(at + 5)).collect())),
-                    (Link::Add, Bound::Memory(&memory)),
-                    (Link::Max, Bound::Constant(-90.0)),
-                ],
+                links: merged(
+                    [
+                        (
+                            Link::Sub,
+                            Bound::Stretches((0..2 * ROWS).map(|at| number(at + 3)).collect()),
+                        ),
+                        (Link::Mul, Bound::Constant(0.5)),
+                        (Link::Max, Bound::Constant(-20.0)),
+                        (
+                            Link::Mul,
+                            Bound::Columns((0..columns).map(|at| number(at + 5)).collect()),
+                        ),
+                        (Link::Add, Bound::Memory(&memory)),
+                        (Link::Max, Bound::Constant(-90.0)),
+                    ]
+                    .into_iter(),
+                ),
                 stretch: columns,
                 row: columns,
             };

@@ -193,10 +193,11 @@ impl<'w, 'a> Images<'w, 'a> {
         let lines = Lines { parts: &parts, pitch: layout.pitch, data, stride, border };
         for (at, &channel) in self.channels.iter().enumerate() {
             let out = &mut block[at * layout.channel..];
+            let channels = [channel, self.channels.get(at + 1).copied().unwrap_or(channel)];
             match stride {
-                1 => lay_lines::<1>(&lines, channel, out),
-                2 => lay_lines::<2>(&lines, channel, out),
-                _ => lay_lines::<0>(&lines, channel, out),
+                1 => lay_lines::<1>(&lines, channels, out),
+                2 => lay_lines::<2>(&lines, channels, out),
+                _ => lay_lines::<0>(&lines, channels, out),
             }
         }
     }

@@ -286,10 +286,9 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
             LinkArg::Result => SegmentOperand::Result,
         };
         let links = self.tape.links(links);
-        let mut own =
-            [SegmentLink { op: Link::Add, operand: SegmentOperand::Result }; LONGEST_CHAIN];
+        let mut own = [SegmentLink::One(Link::Add, SegmentOperand::Result); LONGEST_CHAIN];
         for (own, &(op, arg)) in own.iter_mut().zip(links) {
-            *own = SegmentLink { op, operand: operand(arg) };
+            *own = SegmentLink::One(op, operand(arg));
         }
         run_links(&own[..links.len()], cast_slice(x), cast_slice_mut(out));
     }

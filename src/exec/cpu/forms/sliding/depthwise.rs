@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::plane_shape::PlaneShape;
+use crate::exec::cpu::vectors::links::NumberLinks;
 use crate::exec::cpu::vectors::{self, SimdVector};
 
 /// An image of one channel, with windows that slide over it and over its border.
@@ -14,6 +15,8 @@ pub(super) struct ImagePlane<'p> {
     pub shape: PlaneShape,
     pub image: &'p [f32],
     pub result: WindowResult<'p>,
+    /// The links that follow each result.
+    pub numbers: Option<&'p NumberLinks>,
 }
 
 /// The result of a window.
@@ -220,7 +223,7 @@ unsafe fn tile<
     const HIGH: usize,
     const GREATEST: bool,
 >(
-    &ImagePlane { shape, image, .. }: &ImagePlane<'_>,
+    &ImagePlane { shape, image, numbers, .. }: &ImagePlane<'_>,
     &ColumnSpan { ref weights, start, ref masks, count }: &ColumnSpan<V, SIZE>,
     row: usize,
     out: *mut f32,
@@ -274,6 +277,9 @@ unsafe fn tile<
                     results[r] = results[r].add_product(x[j], weights[line - r * STEP][j]);
                 }
             }
+        }
+        if let Some(numbers) = numbers {
+            numbers.apply(&mut results);
         }
         for r in 0..HIGH {
             results[r].store_first(out.add(r * columns), count);
@@ -361,7 +367,7 @@ mod tests {
                             ranges.clone().into_iter().map(move |rows| (result, rows))
                         });
                         for (result, rows) in pairs {
-                            let plane = ImagePlane { shape, image: &image, result };
+                            let plane = ImagePlane { shape, image: &image, result, numbers: None };
                             let mut out = vec![7.0; rows.len() * columns];
                             run_by(by, &plane, rows.clone(), &mut out);
                             let (band, shape) = shape.band(&rows);

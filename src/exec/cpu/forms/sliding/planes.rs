@@ -145,9 +145,14 @@ impl<'a> Planes<'a> {
             }
         };
         let len = rows.len() * self.row;
+        let start = part.start + at;
+        let chain = self.epilogue.chain.as_ref();
+        let numbers = chain.and_then(|chain| chain.numbers(start..start + len));
         let out = cast_slice_mut(part.words(0, at, len));
-        depthwise::run(&ImagePlane { shape, image, result }, rows, out);
-        self.epilogue.finish_in_place(after, part, at, len);
+        depthwise::run(&ImagePlane { shape, image, result, numbers: numbers.as_ref() }, rows, out);
+        if numbers.is_none() {
+            self.epilogue.finish_in_place(after, part, at, len);
+        }
     }
 }
 

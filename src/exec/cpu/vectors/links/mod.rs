@@ -1,6 +1,6 @@
 //! Links: binary operations one after another, over lanes that stay in registers. Each rounds as it would alone.
 
-#![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
+mod loops;
 
 use std::sync::LazyLock;
 
@@ -41,19 +41,60 @@ impl Link {
     }
 }
 
-/// An operation over the lanes of a segment.
+/// An operation over the lanes of a segment, or several.
 #[derive(Clone, Copy)]
-pub(crate) struct SegmentLink<'s> {
-    pub op: Link,
-    pub operand: SegmentOperand<'s>,
+pub(crate) enum SegmentLink<'s> {
+    One(Link, SegmentOperand<'s>),
+    Numbers(NumberLinks),
 }
 
+/// The second operand of a link.
 #[derive(Clone, Copy)]
 pub(crate) enum SegmentOperand<'s> {
     Splat(f32),
     Lanes(&'s [f32]),
     /// The result `t` itself.
     Result,
+}
+
+/// Five links by numbers, one after the other: t − `sub`, t · `mul`, t + `add`, max(t, `least`), min(t, `most`). Batch
+/// norms with a clip are such links. The numbers of [`NONE`](Self::NONE) change nothing. `least` and `most` are no NaN.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NumberLinks {
+    pub sub: f32,
+    pub mul: f32,
+    pub add: f32,
+    pub least: f32,
+    pub most: f32,
+}
+
+impl NumberLinks {
+    pub const NONE: Self =
+        Self { sub: 0.0, mul: 1.0, add: -0.0, least: f32::NEG_INFINITY, most: f32::INFINITY };
+
+    /// Replaces `values` by the results of the links.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`.
+    #[inline(always)]
+    pub unsafe fn apply<V: SimdVector, const N: usize>(&self, values: &mut [V; N]) {
+        let &Self { sub, mul, add, least, most } = self;
+        // SAFETY: as the caller promises.
+        unsafe {
+            let [sub, mul, add] = [V::splat(sub), V::splat(mul), V::splat(add)];
+            let [least, most] = [V::splat(least), V::splat(most)];
+            for i in 0..N {
+                values[i] = values[i].sub(sub).mul(mul).add(add).greater(least).lesser(most);
+            }
+        }
+    }
+}
+
+impl SegmentLink<'_> {
+    /// Returns whether the operand has at least `len` lanes, or is no slice.
+    fn reaches(&self, len: usize) -> bool {
+        !matches!(self, Self::One(_, SegmentOperand::Lanes(lanes)) if lanes.len() < len)
+    }
 }
 
 /// The operations over some rows of sums, each with operands of its own.
@@ -67,11 +108,11 @@ pub(crate) struct RowLinks<'s> {
 impl<'s> RowLinks<'s> {
     /// The `links` of all rows of so many `columns`, `per_row` for each.
     pub fn new(links: Vec<SegmentLink<'s>>, per_row: usize, columns: usize) -> Self {
-        let lanes = |link: &SegmentLink<'_>| match link.operand {
-            SegmentOperand::Splat(_) | SegmentOperand::Result => true,
-            SegmentOperand::Lanes(operand) => operand.len() >= columns,
-        };
-        assert!(per_row > 0 && links.len().is_multiple_of(per_row) && links.iter().all(lanes));
+        assert!(
+            per_row > 0
+                && links.len().is_multiple_of(per_row)
+                && links.iter().all(|link| link.reaches(columns))
+        );
         Self { links, per_row, columns }
     }
 
@@ -139,11 +180,7 @@ unsafe fn run_links_by(
     to: *mut f32,
     len: usize,
 ) {
-    for link in links {
-        if let SegmentOperand::Lanes(operand) = link.operand {
-            assert!(operand.len() >= len, "an operand has all lanes");
-        }
-    }
+    assert!(links.iter().all(|link| link.reaches(len)), "an operand has all lanes");
     // SAFETY: the processor has the instructions of `by` (`all`), the operands have all lanes, and the rest is as the
     // caller promises.
     unsafe { by(links, from, to, len) }
@@ -173,7 +210,8 @@ fn all() -> Vec<(RunLinks, RunRows)> {
 macro_rules! loops {
     ($name:ident, $vector:path, $(($features:literal),)? $many:literal) => {
         mod $name {
-            use crate::exec::cpu::vectors::links::{Block, SegmentLink, any_links, any_rows};
+            use crate::exec::cpu::vectors::links::loops::{any_links, any_rows};
+            use crate::exec::cpu::vectors::links::{Block, SegmentLink};
 
             $(#[target_feature(enable = $features)])?
             pub(super) unsafe fn links(
@@ -200,142 +238,6 @@ loops!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma"), 8);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 loops!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 4);
 loops!(plain, crate::exec::cpu::vectors::Plain, 4);
-
-/// Replaces the sums of all rows of `block` by the results of their links.
-///
-/// # Safety
-/// The processor has the instructions of `V`, the sums of the block exist, and operands have all of its columns.
-#[inline(always)]
-unsafe fn any_rows<V: SimdVector, const N: usize>(block: &Block<'_>) {
-    for (row, links) in block.links.chunks_exact(block.per_row).enumerate() {
-        let sums = block.sums.wrapping_add(row * block.stride);
-        // SAFETY: as the caller promises.
-        unsafe { any_links::<V, N>(links, block.column, sums, sums, block.width) }
-    }
-}
-
-/// Computes the `len` lanes at `to` from those at `from`, `N` vectors at a time. The operands of the first lane are at
-/// position `first`. The last vectors of a segment are computed at once too: each turn chooses the loop of each operation
-/// anew.
-///
-/// # Safety
-/// The processor has the instructions of `V`. The lanes exist, at `from` and `to` the same or apart, and operands have all
-/// of them.
-#[inline(always)]
-unsafe fn any_links<V: SimdVector, const N: usize>(
-    links: &[SegmentLink<'_>],
-    first: usize,
-    from: *const f32,
-    to: *mut f32,
-    len: usize,
-) {
-    let mut at = 0;
-    // SAFETY: as the caller promises; each call gets no more lanes than there are.
-    unsafe {
-        while at + N * V::LEN <= len {
-            run_at::<V, N>(links, first + at, from.add(at), to.add(at), V::LEN);
-            at += N * V::LEN;
-        }
-        let left = len - at;
-        let (first, from, to) = (first + at, from.add(at), to.add(at));
-        let last = |vectors: usize| left - (vectors - 1) * V::LEN;
-        match left.div_ceil(V::LEN) {
-            0 => {}
-            1 => run_at::<V, 1>(links, first, from, to, left),
-            2 => run_at::<V, 2>(links, first, from, to, last(2)),
-            3 => run_at::<V, 3>(links, first, from, to, last(3)),
-            4 => run_at::<V, 4>(links, first, from, to, last(4)),
-            5 => run_at::<V, 5>(links, first, from, to, last(5)),
-            6 => run_at::<V, 6>(links, first, from, to, last(6)),
-            7 => run_at::<V, 7>(links, first, from, to, last(7)),
-            _ => run_at::<V, 8>(links, first, from, to, last(8)),
-        }
-    }
-}
-
-/// Replaces `values` by the results of a link. `z` is its second operand for the vector of an index. Two more arguments are
-/// the minimum and the maximum for an operand that is no NaN.
-macro_rules! link {
-    ($op:expr, $values:ident, |$i:ident| $z:expr) => {
-        link!($op, $values, |$i| $z, |t| t.lesser($z).or_nan_of($z), |t| t
-            .greater($z)
-            .or_nan_of($z))
-    };
-    ($op:expr, $values:ident, |$i:ident| $z:expr, |$t:ident| $min:expr, |$u:ident| $max:expr) => {
-        match $op {
-            Link::Add => link!($values, |$i, t| t.add($z)),
-            Link::Mul => link!($values, |$i, t| t.mul($z)),
-            Link::Sub => link!($values, |$i, t| t.sub($z)),
-            Link::SubFrom => link!($values, |$i, t| $z.sub(t)),
-            Link::Min => link!($values, |$i, $t| $min),
-            Link::MinOf => link!($values, |$i, t| $z.lesser(t).or_nan_of(t)),
-            Link::Max => link!($values, |$i, $u| $max),
-            Link::MaxOf => link!($values, |$i, t| $z.greater(t).or_nan_of(t)),
-        }
-    };
-    ($values:ident, |$i:ident, $t:ident| $result:expr) => {
-        for $i in 0..N {
-            let $t = $values[$i];
-            $values[$i] = $result;
-        }
-    };
-}
-
-/// Computes `N` vectors of lanes. Their operands begin at position `at`, and the last vector has `count` lanes.
-///
-/// # Safety
-/// As for [`any_links`].
-#[inline(always)]
-unsafe fn run_at<V: SimdVector, const N: usize>(
-    links: &[SegmentLink<'_>],
-    at: usize,
-    from: *const f32,
-    to: *mut f32,
-    count: usize,
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let mut values = [V::splat(0.0); N];
-        for i in 0..N {
-            values[i] = some::<V, N>(from, i, count);
-        }
-        for &SegmentLink { op, operand } in links {
-            match operand {
-                SegmentOperand::Splat(number) if number.is_nan() => values = [V::splat(number); N],
-                SegmentOperand::Splat(number) => {
-                    let z = V::splat(number);
-                    link!(op, values, |i| z, |t| t.lesser(z), |t| t.greater(z));
-                }
-                SegmentOperand::Lanes(operand) => {
-                    let own = |i| some::<V, N>(operand.as_ptr().add(at), i, count);
-                    link!(op, values, |i| own(i));
-                }
-                SegmentOperand::Result => link!(op, values, |i| values[i]),
-            }
-        }
-        for i in 0..N {
-            let to = to.add(i * V::LEN);
-            if i + 1 < N {
-                values[i].store(to);
-            } else {
-                values[i].store_first(to, count);
-            }
-        }
-    }
-}
-
-/// Reads vector `i` of `N`. The last has `count` elements.
-///
-/// # Safety
-/// The elements exist, and the processor has the instructions of `V`.
-#[inline(always)]
-unsafe fn some<V: SimdVector, const N: usize>(from: *const f32, i: usize, count: usize) -> V {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let from = from.add(i * V::LEN);
-        if i + 1 < N { V::load(from) } else { V::load_first(from, count) }
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -371,7 +273,9 @@ mod tests {
                         let mut got = vec![9.0; len];
                         let (from, to) = (sums.as_ptr(), got.as_mut_ptr());
                         // SAFETY: both have the lanes.
-                        unsafe { run_links_by(by, &[SegmentLink { op, operand }], from, to, len) };
+                        unsafe {
+                            run_links_by(by, &[SegmentLink::One(op, operand)], from, to, len)
+                        };
                         for (at, got) in got.into_iter().enumerate() {
                             let z = match operand {
                                 SegmentOperand::Splat(number) => number,
