@@ -185,10 +185,10 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     says(error(("z", &[1.0_f32; 4]).into()).await, &rule(&neg));
     assert!(matches!(error((foreign, &[1.0; 4]).into()).await, DataError::Foreign { .. }));
     let fix = "`input` and `name` give names";
-    let unknown = format!("no input is called \"w\", but there are \"x\"; {fix}");
+    let unknown = format!("no input is called \"w\", but there is \"x\"; {fix}");
     says(error(("w", &[1.0_f32; 4]).into()).await, &unknown);
     let unknown =
-        format!("no input is called \"X\" (did you mean \"x\"?), but there are \"x\"; {fix}");
+        format!("no input is called \"X\" (did you mean \"x\"?), but there is \"x\"; {fix}");
     says(error(("X", &[1.0_f32; 4]).into()).await, &unknown);
     let integers = error(("x", &[1_i32; 4]).into()).await;
     says(integers, &format!("{the_input} takes f32, not i32; give it elements of that type"));
@@ -215,7 +215,7 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let want = "the value of this id was recorded after the program was compiled; compile it again";
     assert_eq!(error.to_string(), want);
     let error = of(outputs.read::<f32>("w").await.unwrap_err());
-    let want = "no result is called \"w\", but there are \"z\"; `name` gives names";
+    let want = "no result is called \"w\", but there is \"z\"; `name` gives names";
     assert_eq!(error.to_string(), want);
     let error = of(outputs.read::<u32>("z").await.unwrap_err());
     let want = format!("{neg} has elements of type f32, not u32; read it as f32");

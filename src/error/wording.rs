@@ -113,7 +113,8 @@ pub(super) fn others(name: &str, there: &[String]) -> String {
     if there.is_empty() {
         return ", and there are none".into();
     }
-    format!("{}, but there are {}{more}", nearest(name, there), shown.join(", "))
+    let verb = if there.len() == 1 { "is" } else { "are" };
+    format!("{}, but there {verb} {}{more}", nearest(name, there), shown.join(", "))
 }
 
 /// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`. `cure` ends before the name of
@@ -189,6 +190,7 @@ mod tests {
     fn long_lists_are_cut() {
         let names: Vec<String> = (0..23).map(|at| format!("w{at}")).collect();
         assert_eq!(others("x", &[]), ", and there are none");
+        assert_eq!(others("x", &names[..1]), ", but there is \"w0\"");
         assert_eq!(others("x", &names[..2]), ", but there are \"w0\", \"w1\"");
         let all = others("w24", &names);
         assert!(all.starts_with(" (did you mean \"w2\"?), but there are \"w0\""), "{all}");

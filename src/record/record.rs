@@ -1,5 +1,6 @@
 //! The record of a batch or a program: graph, data and residents.
 
+use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -15,11 +16,17 @@ use crate::ops::{CpuFunction, Op};
 use crate::residents::{Handle, Keep, UpdateOrder};
 
 /// The id of a value without its element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UntypedId {
     pub(crate) node: NodeId,
     /// The batch that it belongs to.
     pub(crate) batch_id: u64,
+}
+
+impl fmt::Debug for UntypedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of batch {}", self.node, self.batch_id)
+    }
 }
 
 /// The data of all uploads, by position.

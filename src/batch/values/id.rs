@@ -69,6 +69,6 @@ impl<T> std::hash::Hash for BufferId<T> {
 }
 impl<T: Element> fmt::Debug for BufferId<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BufferId<{}>({:?} of batch {})", T::DTYPE, self.node, self.batch_id)
+        write!(f, "BufferId<{}>({:?})", T::DTYPE, self.value())
     }
 }

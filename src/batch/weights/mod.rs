@@ -314,6 +314,8 @@ fn unreadable(name: &str, reason: impl fmt::Display) -> DataError {
 
 impl fmt::Debug for Weights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Weights({}, {} tensors)", self.file.name, self.names().len())
+        let count = self.names().len();
+        let tensors = if count == 1 { "tensor" } else { "tensors" };
+        write!(f, "Weights({}, {count} {tensors})", self.file.name)
     }
 }

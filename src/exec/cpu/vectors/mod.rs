@@ -97,6 +97,8 @@ pub(crate) trait SimdVector: Copy {
     unsafe fn or_masked(self, from: *const f32, mask: Self::Mask) -> Self;
     /// The elements at even places of this vector and then of `other`, and those at odd places.
     unsafe fn unzip(self, other: Self) -> [Self; 2];
+    /// The first and the second half of the elements of this vector and of `other` in turns.
+    unsafe fn zip(self, other: Self) -> [Self; 2];
 
     /// Returns `self`·2ⁿ, rounded once, for elements of 0.5..2 and whole numbers n from −151 to 0.
     unsafe fn times_power(self, n: Self) -> Self;

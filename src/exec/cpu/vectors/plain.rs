@@ -125,6 +125,12 @@ impl SimdVector for Plain {
     }
 
     #[inline(always)]
+    unsafe fn zip(self, other: Self) -> [Self; 2] {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        [Self([a, e, b, f]), Self([c, g, d, h])]
+    }
+
+    #[inline(always)]
     unsafe fn times_power(self, n: Self) -> Self {
         let power = |n: f32| f32::from_bits(((n as i32 + UP + 127) << 23).cast_unsigned());
         let last = f32::from_bits(((127 - UP) << 23).cast_unsigned());

@@ -154,6 +154,14 @@ impl SimdVector for v128 {
     }
 
     #[inline(always)]
+    unsafe fn zip(self, other: Self) -> [Self; 2] {
+        [
+            wasm::i32x4_shuffle::<0, 4, 1, 5>(self, other),
+            wasm::i32x4_shuffle::<2, 6, 3, 7>(self, other),
+        ]
+    }
+
+    #[inline(always)]
     unsafe fn times_power(self, n: Self) -> Self {
         let exponent = wasm::i32x4_add(wasm::i32x4_trunc_sat_f32x4(n), wasm::i32x4_splat(UP + 127));
         let last = wasm::i32x4_splat((127 - UP) << 23);

@@ -169,6 +169,20 @@ impl SimdVector for x86::__m256 {
     }
 
     #[inline(always)]
+    unsafe fn zip(self, other: Self) -> [Self; 2] {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe {
+            // Each has a quarter of the elements in either half.
+            let [low, high] =
+                [x86::_mm256_unpacklo_ps(self, other), x86::_mm256_unpackhi_ps(self, other)];
+            [
+                x86::_mm256_permute2f128_ps::<0x20>(low, high),
+                x86::_mm256_permute2f128_ps::<0x31>(low, high),
+            ]
+        }
+    }
+
+    #[inline(always)]
     unsafe fn times_power(self, n: Self) -> Self {
         // SAFETY: the processor has the instructions, as the caller promises.
         unsafe {
@@ -338,6 +352,18 @@ impl SimdVector for x86::__m512 {
                 x86::_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
             let odd = x86::_mm512_add_epi32(even, step);
             [even, odd].map(|places| x86::_mm512_permutex2var_ps(self, places, other))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn zip(self, other: Self) -> [Self; 2] {
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe {
+            let half = x86::_mm512_set1_epi32(8);
+            let first =
+                x86::_mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let second = x86::_mm512_add_epi32(first, half);
+            [first, second].map(|places| x86::_mm512_permutex2var_ps(self, places, other))
         }
     }
 

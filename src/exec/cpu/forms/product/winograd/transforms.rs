@@ -1,13 +1,12 @@
 //! The transforms of filters, of tiles and of their products (Lavin and Gray, 2016, section 4.1).
 
-use multiversion::multiversion;
+use std::sync::LazyLock;
 
 use super::super::kernel::Rows;
+use crate::exec::cpu::vectors::{self, SimdVector};
 
-/// Tiles that are transformed at a time.
-const CHUNK: usize = 16;
-
-type Lanes = [f32; CHUNK];
+/// Most elements of a vector, each of another tile.
+const LONGEST: usize = 16;
 
 /// The tiles of a block.
 #[derive(Clone, Copy)]
@@ -21,9 +20,9 @@ impl Tiles {
         self.down * self.along
     }
 
-    /// Elements from one point of `rows` rows of tiles to the next. Transforms write whole chunks, past the last tile.
+    /// Elements from one point of `rows` rows of tiles to the next. Transforms write whole vectors, past the last tile.
     pub fn pitch(self, rows: usize) -> usize {
-        rows * self.len() + CHUNK
+        rows * self.len() + LONGEST
     }
 }
 
@@ -39,47 +38,16 @@ pub(super) fn transform_filter(filter: &[f32; 9]) -> [f32; 16] {
     points
 }
 
-/// The first tiles of chunks that cover rows of tiles. The last chunk overlaps another, or reaches past a short row.
-#[inline(always)]
-fn chunks(along: usize) -> impl Iterator<Item = usize> {
-    let last = along.saturating_sub(CHUNK);
-    (0..last).step_by(CHUNK).chain([last])
-}
-
-#[inline(always)]
-fn sum(a: &Lanes, b: &Lanes) -> Lanes {
-    let mut out = [0.0; CHUNK];
-    for i in 0..CHUNK {
-        out[i] = a[i] + b[i];
-    }
-    out
-}
-
-#[inline(always)]
-fn difference(a: &Lanes, b: &Lanes) -> Lanes {
-    let mut out = [0.0; CHUNK];
-    for i in 0..CHUNK {
-        out[i] = a[i] - b[i];
-    }
-    out
-}
-
-/// Bᵀ·d of four neighbours d.
-#[inline(always)]
-fn spread([a, b, c, d]: [&Lanes; 4]) -> [Lanes; 4] {
-    [difference(a, c), sum(b, c), difference(c, b), difference(b, d)]
-}
-
-/// Aᵀ·m of four products m.
-#[inline(always)]
-fn join([a, b, c, d]: [&Lanes; 4]) -> [Lanes; 2] {
-    [sum(&sum(a, b), c), difference(&difference(b, c), d)]
+/// The transforms for the instructions of one kind of processor.
+#[derive(Clone, Copy)]
+struct Transforms {
+    tiles: unsafe fn(Rows<'_>, usize, Tiles, usize, &mut [f32]),
+    results: unsafe fn(&[f32], usize, Tiles, usize, &mut [f32]) -> bool,
 }
 
 /// Writes Bᵀ·d·B of the tiles d of one channel, each of 4×4 elements of an `image` of `rows` rows. The values of a point lie
-/// in a row of tiles at `out`, those of the next point `pitch` elements on. A chunk past the last tile is overwritten by
+/// in a row of tiles at `out`, those of the next point `pitch` elements on. A vector past the last tile is overwritten by
 /// the next channel or lies in the room behind a point. Elements that the image lacks affect no result that is kept.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn transform_tiles(
     image: Rows<'_>,
     rows: usize,
@@ -87,42 +55,12 @@ pub(super) fn transform_tiles(
     pitch: usize,
     out: &mut [f32],
 ) {
-    for from in chunks(tiles.along) {
-        let row = |y: usize| along(image, y.min(rows - 1), from);
-        let [mut first, mut second] = [row(0), row(1)];
-        for down in 0..tiles.down {
-            let [third, fourth] = [row(2 * down + 2), row(2 * down + 3)];
-            for x in 0..4 {
-                let points = spread([&first[x], &second[x], &third[x], &fourth[x]]);
-                for (y, point) in points.iter().enumerate() {
-                    let at = (4 * y + x) * pitch + down * tiles.along + from;
-                    *out[at..].first_chunk_mut().expect("a chunk of room follows each point") =
-                        *point;
-                }
-            }
-            [first, second] = [third, fourth];
-        }
-    }
-}
-
-/// The transforms of each four neighbours of a row of the image, of tiles from `from` on.
-#[inline(always)]
-fn along(image: Rows<'_>, row: usize, from: usize) -> [Lanes; 4] {
-    let row: &[f32; 2 * CHUNK + 2] = image.data[row * image.stride + 2 * from..]
-        .first_chunk()
-        .expect("a block has room behind its last channel");
-    let mut elements = [[0.0; CHUNK]; 4];
-    for i in 0..CHUNK {
-        for (x, elements) in elements.iter_mut().enumerate() {
-            elements[i] = row[2 * i + x];
-        }
-    }
-    spread(elements.each_ref())
+    // SAFETY: the processor has the instructions (`all`).
+    unsafe { (native().tiles)(image, rows, tiles, pitch, out) }
 }
 
 /// Writes the sums Aᵀ·m·A of the `products` m of a filter to rows of `width`. Those of the next point lie `pitch` elements on.
 /// Returns whether all sums are finite.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn results_of_products(
     products: &[f32],
     pitch: usize,
@@ -130,41 +68,283 @@ pub(super) fn results_of_products(
     width: usize,
     sums: &mut [f32],
 ) -> bool {
-    // Zero, or NaN once a sum is not finite.
-    let mut zeros = [0.0; CHUNK];
-    // The next row overwrites elements past a row, unless another chunk has written to it before.
-    let is_whole = width.is_multiple_of(2) || tiles.along <= CHUNK;
-    for down in 0..tiles.down {
-        for from in chunks(tiles.along) {
-            let point = |at: usize| -> &Lanes {
-                products[at * pitch + down * tiles.along + from..]
-                    .first_chunk()
-                    .expect("a chunk of room follows each point")
-            };
-            let column = |x: usize| join([point(x), point(4 + x), point(8 + x), point(12 + x)]);
-            let [a, b, c, d] = [column(0), column(1), column(2), column(3)];
-            let rows = [join([&a[0], &b[0], &c[0], &d[0]]), join([&a[1], &b[1], &c[1], &d[1]])];
-            for (y, [even, odd]) in rows.iter().enumerate() {
-                let start = (2 * down + y) * width;
-                if start >= sums.len() {
-                    break;
+    // SAFETY: the processor has the instructions (`all`).
+    unsafe { (native().results)(products, pitch, tiles, width, sums) }
+}
+
+fn native() -> Transforms {
+    static NATIVE: LazyLock<Transforms> = LazyLock::new(|| all()[0]);
+    *NATIVE
+}
+
+/// The transforms that this processor can run, the best first.
+fn all() -> Vec<Transforms> {
+    let mut all = Vec::new();
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        if vectors::has_avx512() {
+            all.push(avx512::TRANSFORMS);
+        }
+        if vectors::has_avx2() {
+            all.push(avx2::TRANSFORMS);
+        }
+    }
+    all.push(plain::TRANSFORMS);
+    all
+}
+
+macro_rules! transforms {
+    ($name:ident, $vector:path $(, $features:literal)?) => {
+        mod $name {
+            use super::{Rows, Tiles, Transforms, any_results, any_tiles};
+
+            pub(super) const TRANSFORMS: Transforms = Transforms { tiles, results };
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn tiles(
+                image: Rows<'_>,
+                rows: usize,
+                tiles: Tiles,
+                pitch: usize,
+                out: &mut [f32],
+            ) {
+                // SAFETY: as the caller promises.
+                unsafe { any_tiles::<$vector>(image, rows, tiles, pitch, out) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn results(
+                products: &[f32],
+                pitch: usize,
+                tiles: Tiles,
+                width: usize,
+                sums: &mut [f32],
+            ) -> bool {
+                // SAFETY: as the caller promises.
+                unsafe { any_results::<$vector>(products, pitch, tiles, width, sums) }
+            }
+        }
+    };
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+transforms!(avx512, std::arch::x86_64::__m512, "avx512f,avx2,fma");
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+transforms!(avx2, std::arch::x86_64::__m256, "avx2,fma");
+transforms!(plain, crate::exec::cpu::vectors::Plain);
+
+/// The first tiles of vectors that cover rows of tiles. The last vector overlaps another, or reaches past a short row.
+#[inline(always)]
+fn firsts<V: SimdVector>(along: usize) -> impl Iterator<Item = usize> {
+    let last = along.saturating_sub(V::LEN);
+    (0..last).step_by(V::LEN).chain([last])
+}
+
+/// Bᵀ·d of four neighbours d.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn spread<V: SimdVector>([a, b, c, d]: [V; 4]) -> [V; 4] {
+    // SAFETY: as the caller promises.
+    unsafe { [a.sub(c), b.add(c), c.sub(b), b.sub(d)] }
+}
+
+/// Aᵀ·m of four products m.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn join<V: SimdVector>([a, b, c, d]: [V; 4]) -> [V; 2] {
+    // SAFETY: as the caller promises.
+    unsafe { [a.add(b).add(c), b.sub(c).sub(d)] }
+}
+
+/// Bᵀ·d of each four neighbours d of a row of the image, of tiles from `from` on. A closure would not be compiled for the
+/// instructions of the function around it.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn spread_row<V: SimdVector>(image: Rows<'_>, row: usize, from: usize) -> [V; 4] {
+    let elements = &image.data[row * image.stride + 2 * from..][..2 * V::LEN + 2];
+    let elements = elements.as_ptr();
+    // SAFETY: as the caller promises; the elements exist.
+    unsafe {
+        let [a, b] = V::load(elements).unzip(V::load(elements.add(V::LEN)));
+        let [c, d] = V::load(elements.add(2)).unzip(V::load(elements.add(V::LEN + 2)));
+        spread([a, b, c, d])
+    }
+}
+
+/// Aᵀ·m of the products m of column `x` of some tiles. Those of the first point begin at `first`.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn join_column<V: SimdVector>(
+    products: &[f32],
+    first: usize,
+    pitch: usize,
+    x: usize,
+) -> [V; 2] {
+    let column = &products[first + x * pitch..][..12 * pitch + V::LEN];
+    let at = column.as_ptr();
+    // SAFETY: as the caller promises; the products exist.
+    unsafe {
+        let [a, b] = [V::load(at), V::load(at.add(4 * pitch))];
+        let [c, d] = [V::load(at.add(8 * pitch)), V::load(at.add(12 * pitch))];
+        join([a, b, c, d])
+    }
+}
+
+/// See [`transform_tiles`].
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn any_tiles<V: SimdVector>(
+    image: Rows<'_>,
+    rows: usize,
+    tiles: Tiles,
+    pitch: usize,
+    out: &mut [f32],
+) {
+    // SAFETY: as the caller promises; slices of the lengths that are read and written exist.
+    unsafe {
+        for from in firsts::<V>(tiles.along) {
+            let mut first = spread_row::<V>(image, 0, from);
+            let mut second = spread_row::<V>(image, 1.min(rows - 1), from);
+            for down in 0..tiles.down {
+                let third = spread_row(image, (2 * down + 2).min(rows - 1), from);
+                let fourth = spread_row(image, (2 * down + 3).min(rows - 1), from);
+                for x in 0..4 {
+                    let points = spread([first[x], second[x], third[x], fourth[x]]);
+                    for (y, point) in points.into_iter().enumerate() {
+                        let at = (4 * y + x) * pitch + down * tiles.along + from;
+                        point.store(out[at..][..V::LEN].as_mut_ptr());
+                    }
                 }
-                let mut both = [0.0; 2 * CHUNK];
-                for i in 0..CHUNK {
-                    both[2 * i] = even[i];
-                    both[2 * i + 1] = odd[i];
-                    zeros[i] += 0.0 * (even[i] + odd[i]);
-                }
-                let out = &mut sums[start + 2 * from..];
-                match out.first_chunk_mut::<{ 2 * CHUNK }>() {
-                    Some(out) if is_whole => *out = both,
-                    _ => {
-                        let len = (2 * CHUNK).min(width - 2 * from);
-                        out[..len].copy_from_slice(&both[..len]);
+                [first, second] = [third, fourth];
+            }
+        }
+    }
+}
+
+/// See [`results_of_products`].
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn any_results<V: SimdVector>(
+    products: &[f32],
+    pitch: usize,
+    tiles: Tiles,
+    width: usize,
+    sums: &mut [f32],
+) -> bool {
+    // SAFETY: as the caller promises; slices of the lengths that are read and written exist.
+    unsafe {
+        let zero = V::splat(0.0);
+        // Zero, or NaN once a sum is not finite.
+        let mut zeros = zero;
+        // The next row overwrites elements past a row, unless another vector has written to it before.
+        let is_whole = width.is_multiple_of(2) || tiles.along <= V::LEN;
+        for down in 0..tiles.down {
+            for from in firsts::<V>(tiles.along) {
+                let first = down * tiles.along + from;
+                let a = join_column::<V>(products, first, pitch, 0);
+                let b = join_column::<V>(products, first, pitch, 1);
+                let c = join_column::<V>(products, first, pitch, 2);
+                let d = join_column::<V>(products, first, pitch, 3);
+                let rows = [join([a[0], b[0], c[0], d[0]]), join([a[1], b[1], c[1], d[1]])];
+                for (y, [even, odd]) in rows.into_iter().enumerate() {
+                    let start = (2 * down + y) * width;
+                    if start >= sums.len() {
+                        break;
+                    }
+                    zeros = zeros.add(even.add(odd).mul(zero));
+                    let [low, high] = even.zip(odd);
+                    let out = &mut sums[start + 2 * from..];
+                    if is_whole && out.len() >= 2 * V::LEN {
+                        low.store(out.as_mut_ptr());
+                        high.store(out.as_mut_ptr().add(V::LEN));
+                    } else {
+                        let len = (2 * V::LEN).min(width - 2 * from);
+                        let out = out[..len].as_mut_ptr();
+                        low.store_first(out, len.min(V::LEN));
+                        high.store_first(out.wrapping_add(V::LEN), len.saturating_sub(V::LEN));
                     }
                 }
             }
         }
+        let mut lanes = [0.0; LONGEST];
+        zeros.store_first(lanes.as_mut_ptr(), tiles.along.min(V::LEN));
+        lanes.iter().sum::<f32>() == 0.0
     }
-    zeros[..CHUNK.min(tiles.along)].iter().sum::<f32>() == 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sums of a filter over an image of `rows` by `columns` elements, by `transforms`.
+    fn sums(
+        Transforms { tiles, results }: Transforms,
+        (image, stride): (&[f32], usize),
+        [rows, columns]: [usize; 2],
+        filter: &[f32; 9],
+    ) -> (Vec<f32>, bool) {
+        let [height, width] = [rows - 2, columns - 2];
+        let all = Tiles { down: height.div_ceil(2), along: width.div_ceil(2) };
+        let pitch = all.pitch(1);
+        let mut products = vec![f32::NAN; POINTS * pitch];
+        // SAFETY: the processor has the instructions (`all`).
+        unsafe { tiles(Rows { data: image, stride }, rows, all, pitch, &mut products) };
+        for (products, point) in products.chunks_mut(pitch).zip(transform_filter(filter)) {
+            products.iter_mut().for_each(|product| *product *= point);
+        }
+        let mut sums = vec![7.0; height * width];
+        // SAFETY: as before.
+        let is_finite = unsafe { results(&products, pitch, all, width, &mut sums) };
+        (sums, is_finite)
+    }
+
+    const POINTS: usize = 16;
+
+    #[test]
+    fn transforms_of_any_processor_are_convolutions() {
+        let filter = std::array::from_fn(|at| (at as f32 - 3.0) * 2.0);
+        for transforms in all() {
+            for [height, width] in [
+                [1_usize, 1_usize],
+                [2, 2],
+                [3, 5],
+                [4, 8],
+                [5, 31],
+                [6, 32],
+                [7, 33],
+                [2, 34],
+                [3, 66],
+                [4, 97],
+            ] {
+                let [rows, columns] = [height + 2, width + 2];
+                let stride = columns.next_multiple_of(2) + 1;
+                let element = |at: usize| ((at * 7) % 23) as f32 - 11.0;
+                let image: Vec<f32> = (0..rows * stride + 3 * LONGEST).map(element).collect();
+                let image = &image[..];
+                let (got, is_finite) = sums(transforms, (image, stride), [rows, columns], &filter);
+                assert!(is_finite);
+                for (at, got) in got.iter().enumerate() {
+                    let [y, x] = [at / width, at % width];
+                    let term = |k: usize| image[(y + k / 3) * stride + x + k % 3] * filter[k];
+                    assert_eq!(*got, (0..9).map(term).sum::<f32>(), "{height} {width}: {y} {x}");
+                }
+                let mut image = image.to_vec();
+                image[(rows - 1) * stride + columns - 1] = f32::INFINITY;
+                let (_, is_finite) = sums(transforms, (&image, stride), [rows, columns], &filter);
+                assert!(!is_finite, "{height} {width}");
+            }
+        }
+    }
 }
