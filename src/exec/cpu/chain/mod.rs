@@ -1,6 +1,6 @@
-//! Chains: operations that follow a sum, each of which takes the result of the one before and a second operand.
+//! Chains of epilogues: operations that follow each sum of a form. Each takes the result before it and a second operand.
 
-mod numbers;
+mod affine_clamp;
 
 use std::mem;
 use std::ops::Range;
@@ -8,11 +8,11 @@ use std::ops::Range;
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
-use self::numbers::{BoundNumbers, merged};
+use self::affine_clamp::{BoundAffineClamp, merged};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::vectors::links::{
-    Link, NumberLinks, RowLinks, SegmentLink, SegmentOperand, run_links_in_place,
+    AffineClamp, LaneLink, LaneOperand, Link, RowLinks, apply_links_in_place,
 };
 
 /// The operations of a chain, and the values that operands have in common.
@@ -31,9 +31,9 @@ pub(crate) struct Chain {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LinkOperand {
     Constant(f32),
-    /// The root of the table of stretches.
+    /// The index of a root of the table of stretches.
     Stretch(usize),
-    /// The root of the table of columns.
+    /// The index of a root of the table of columns.
     Column(usize),
     /// An operand's memory.
     Memory(u16),
@@ -72,6 +72,7 @@ pub(crate) struct BoundChain<'a> {
 }
 
 /// Positions of the out space in one stretch and one row.
+#[derive(Clone)]
 struct Segment {
     range: Range<usize>,
     stretch: usize,
@@ -80,11 +81,11 @@ struct Segment {
 }
 
 enum BoundLink<'a> {
-    One(Link, Bound<'a>),
-    Numbers(BoundNumbers),
+    One(Link, BoundOperand<'a>),
+    AffineClamp(BoundAffineClamp),
 }
 
-enum Bound<'a> {
+enum BoundOperand<'a> {
     Constant(f32),
     Stretches(Vec<f32>),
     Columns(Vec<f32>),
@@ -105,11 +106,13 @@ impl Chain {
             (values(&self.of_stretches), values(&self.of_columns));
         let bound = |&(op, operand): &(Link, LinkOperand)| {
             let operand = match operand {
-                LinkOperand::Constant(number) => Bound::Constant(number),
-                LinkOperand::Stretch(at) => Bound::Stretches(mem::take(&mut of_stretches[at])),
-                LinkOperand::Column(at) => Bound::Columns(mem::take(&mut of_columns[at])),
+                LinkOperand::Constant(number) => BoundOperand::Constant(number),
+                LinkOperand::Stretch(at) => {
+                    BoundOperand::Stretches(mem::take(&mut of_stretches[at]))
+                }
+                LinkOperand::Column(at) => BoundOperand::Columns(mem::take(&mut of_columns[at])),
                 LinkOperand::Memory(at) => match &inputs[usize::from(at)] {
-                    Some(BoundInput::Memory(words)) => Bound::Memory(cast_slice(words)),
+                    Some(BoundInput::Memory(words)) => BoundOperand::Memory(cast_slice(words)),
                     _ => unreachable!("the plan says where operands lie"),
                 },
             };
@@ -127,21 +130,21 @@ impl BoundChain<'_> {
     /// Replaces `sums`, which begin at position `start` of the out space, by the results of the chain.
     pub fn apply(&self, start: usize, sums: &mut [f32]) {
         let (mut at, end) = (start, start + sums.len());
-        let mut links = SmallVec::<[SegmentLink<'_>; 8]>::new();
+        let mut links = SmallVec::<[LaneLink<'_>; 8]>::new();
         while at < end {
             let segment = self.segment(at, end);
             links.clear();
-            self.links_of(&segment, |link| links.push(link));
-            run_links_in_place(&links, &mut sums[at - start..segment.range.end - start]);
+            links.extend(self.links_of(&segment));
+            apply_links_in_place(&links, &mut sums[at - start..segment.range.end - start]);
             at = segment.range.end;
         }
     }
 
-    /// Returns all links as one, if they are links by numbers that all of `range` shares.
-    pub fn numbers(&self, range: Range<usize>) -> Option<NumberLinks> {
-        let [BoundLink::Numbers(numbers)] = &self.links[..] else { return None };
+    /// Returns the chain as one merged link, if it has no other link and `range` lies in one stretch.
+    pub fn as_affine_clamp(&self, range: Range<usize>) -> Option<AffineClamp> {
+        let [BoundLink::AffineClamp(link)] = &self.links[..] else { return None };
         let segment = self.segment(range.start, range.end);
-        (segment.range == range).then(|| numbers.of_stretch(segment.stretch))
+        (segment.range == range).then(|| link.of_stretch(segment.stretch))
     }
 
     /// The operands of `rows` rows of `columns` sums each, the first of which is at position `start` of the out space, and
@@ -158,7 +161,7 @@ impl BoundChain<'_> {
             if segment.range.end < at + columns {
                 return None;
             }
-            self.links_of(&segment, |link| links.push(link));
+            links.extend(self.links_of(&segment));
         }
         Some(RowLinks::new(links, self.links.len(), columns))
     }
@@ -177,25 +180,21 @@ impl BoundChain<'_> {
         Segment { range, stretch, column }
     }
 
-    /// Calls `take` with each link of a segment.
-    fn links_of<'s>(&'s self, segment: &Segment, mut take: impl FnMut(SegmentLink<'s>)) {
-        let &Segment { ref range, stretch, column } = segment;
-        for link in &self.links {
-            let (op, operand) = match link {
-                BoundLink::Numbers(numbers) => {
-                    take(SegmentLink::Numbers(numbers.of_stretch(stretch)));
-                    continue;
-                }
-                BoundLink::One(op, operand) => (*op, operand),
-            };
-            let operand = match operand {
-                Bound::Constant(number) => SegmentOperand::Splat(*number),
-                Bound::Stretches(values) => SegmentOperand::Splat(values[stretch]),
-                Bound::Columns(values) => SegmentOperand::Lanes(&values[column..]),
-                Bound::Memory(words) => SegmentOperand::Lanes(&words[range.clone()]),
-            };
-            take(SegmentLink::One(op, operand));
-        }
+    /// The links of a segment.
+    fn links_of<'s>(&'s self, segment: &Segment) -> impl Iterator<Item = LaneLink<'s>> {
+        let Segment { range, stretch, column } = segment.clone();
+        self.links.iter().map(move |link| match link {
+            BoundLink::AffineClamp(link) => LaneLink::AffineClamp(link.of_stretch(stretch)),
+            BoundLink::One(op, operand) => {
+                let operand = match operand {
+                    BoundOperand::Constant(number) => LaneOperand::Splat(*number),
+                    BoundOperand::Stretches(values) => LaneOperand::Splat(values[stretch]),
+                    BoundOperand::Columns(values) => LaneOperand::Lanes(&values[column..]),
+                    BoundOperand::Memory(words) => LaneOperand::Lanes(&words[range.clone()]),
+                };
+                LaneLink::One(*op, operand)
+            }
+        })
     }
 }
 
@@ -215,11 +214,11 @@ mod tests {
         let chain = BoundChain {
             links: merged(
                 [
-                    (Link::Sub, Bound::Stretches(stretches.clone())),
-                    (Link::Mul, Bound::Columns(columns.clone())),
-                    (Link::SubFrom, Bound::Memory(&memory)),
-                    (Link::Max, Bound::Constant(-900.0)),
-                    (Link::MinOf, Bound::Constant(800.0)),
+                    (Link::Sub, BoundOperand::Stretches(stretches.clone())),
+                    (Link::Mul, BoundOperand::Columns(columns.clone())),
+                    (Link::SubFrom, BoundOperand::Memory(&memory)),
+                    (Link::Max, BoundOperand::Constant(-900.0)),
+                    (Link::MinOf, BoundOperand::Constant(800.0)),
                 ]
                 .into_iter(),
             ),
@@ -257,16 +256,18 @@ mod tests {
                     [
                         (
                             Link::Sub,
-                            Bound::Stretches((0..2 * ROWS).map(|at| number(at + 3)).collect()),
+                            BoundOperand::Stretches(
+                                (0..2 * ROWS).map(|at| number(at + 3)).collect(),
+                            ),
                         ),
-                        (Link::Mul, Bound::Constant(0.5)),
-                        (Link::Max, Bound::Constant(-20.0)),
+                        (Link::Mul, BoundOperand::Constant(0.5)),
+                        (Link::Max, BoundOperand::Constant(-20.0)),
                         (
                             Link::Mul,
-                            Bound::Columns((0..columns).map(|at| number(at + 5)).collect()),
+                            BoundOperand::Columns((0..columns).map(|at| number(at + 5)).collect()),
                         ),
-                        (Link::Add, Bound::Memory(&memory)),
-                        (Link::Max, Bound::Constant(-90.0)),
+                        (Link::Add, BoundOperand::Memory(&memory)),
+                        (Link::Max, BoundOperand::Constant(-90.0)),
                     ]
                     .into_iter(),
                 ),

@@ -28,8 +28,9 @@ pub(super) struct Lines<'l> {
 }
 
 /// Lays out the lines of a channel, whose elements lie `S` apart, or any distance where `S` is 0. `block` has a chunk of
-/// room behind the channel. The lines of channel `next` are prefetched: they lie so far away that the processor does not.
-/// Eight images of 32 channels of 128² took 0.6 of the time.
+/// room behind the channel. `channel` and `next` are the offsets of this channel and of the one after it. Whole chunks of
+/// `next` are prefetched, since the processor does not foresee so long a distance: eight images of 32 channels of 128² are
+/// laid out in half of the time.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 pub(super) fn lay_lines<const S: usize>(
     lines: &Lines<'_>,

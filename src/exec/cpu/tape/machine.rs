@@ -9,10 +9,10 @@ use super::lanes;
 use super::registers::{RegisterBank, Registers};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::{
-    Arg, InnerBroadcast, Instruction, LONGEST, LONGEST_CHAIN, LinkArg, LinkRange, OuterBroadcast,
+    Arg, InnerBroadcast, Instruction, LONGEST, LinkArg, LinkRange, MOST_LINKS, OuterBroadcast,
     TILE, Tape, TapeOp,
 };
-use crate::exec::cpu::vectors::links::{Link, SegmentLink, SegmentOperand, run_links};
+use crate::exec::cpu::vectors::links::{LaneLink, LaneOperand, Link, apply_links};
 
 /// A tape and the registers of one thread.
 pub(crate) struct Machine<'t> {
@@ -281,16 +281,16 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
 
     fn chain(&self, x: &[u32], links: LinkRange, out: &mut [u32]) {
         let operand = |arg| match arg {
-            LinkArg::Constant(number) => SegmentOperand::Splat(number),
-            LinkArg::Lanes(arg) => SegmentOperand::Lanes(cast_slice(self.lanes(arg))),
-            LinkArg::Result => SegmentOperand::Result,
+            LinkArg::Constant(number) => LaneOperand::Splat(number),
+            LinkArg::Lanes(arg) => LaneOperand::Lanes(cast_slice(self.lanes(arg))),
+            LinkArg::Result => LaneOperand::Result,
         };
         let links = self.tape.links(links);
-        let mut own = [SegmentLink::One(Link::Add, SegmentOperand::Result); LONGEST_CHAIN];
+        let mut own = [LaneLink::One(Link::Add, LaneOperand::Result); MOST_LINKS];
         for (own, &(op, arg)) in own.iter_mut().zip(links) {
-            *own = SegmentLink::One(op, operand(arg));
+            *own = LaneLink::One(op, operand(arg));
         }
-        run_links(&own[..links.len()], cast_slice(x), cast_slice_mut(out));
+        apply_links(&own[..links.len()], cast_slice(x), cast_slice_mut(out));
     }
 
     /// Calls `work` for each stretch of the span: with its value in `register`, the number of its elements before the span,

@@ -21,8 +21,8 @@ use crate::expr::{Binary, Unary};
 pub(super) const TILE: usize = 512;
 /// Most lanes of a register, a multiple of [`TILE`].
 const LONGEST: usize = 4 * TILE;
-/// Most links of a chain.
-const LONGEST_CHAIN: usize = 16;
+/// Most links of a chain, which a machine binds in an array.
+const MOST_LINKS: usize = 16;
 
 /// A source or a destination of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) enum TapeOp {
     /// 1 / (1 + e⁻ˣ) in one pass.
     Sigmoid(Arg),
     Binary(Binary, Ty, Arg, Arg),
-    /// Some of the tape's [links](Tape::links), in one pass over `f32` lanes.
+    /// Applies some of the tape's links to `f32` lanes, in one pass.
     Chain(Arg, LinkRange),
     Select(Arg, Arg, Arg),
     Cast(Ty, Ty, Arg),

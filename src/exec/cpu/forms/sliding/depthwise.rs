@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::plane_shape::PlaneShape;
-use crate::exec::cpu::vectors::links::NumberLinks;
+use crate::exec::cpu::vectors::links::AffineClamp;
 use crate::exec::cpu::vectors::{self, SimdVector};
 
 /// An image of one channel, with windows that slide over it and over its border.
@@ -15,8 +15,8 @@ pub(super) struct ImagePlane<'p> {
     pub shape: PlaneShape,
     pub image: &'p [f32],
     pub result: WindowResult<'p>,
-    /// The links that follow each result.
-    pub numbers: Option<&'p NumberLinks>,
+    /// The operations that follow each result.
+    pub epilogue: Option<&'p AffineClamp>,
 }
 
 /// The result of a window.
@@ -223,7 +223,7 @@ unsafe fn tile<
     const HIGH: usize,
     const GREATEST: bool,
 >(
-    &ImagePlane { shape, image, numbers, .. }: &ImagePlane<'_>,
+    &ImagePlane { shape, image, epilogue, .. }: &ImagePlane<'_>,
     &ColumnSpan { ref weights, start, ref masks, count }: &ColumnSpan<V, SIZE>,
     row: usize,
     out: *mut f32,
@@ -278,8 +278,8 @@ unsafe fn tile<
                 }
             }
         }
-        if let Some(numbers) = numbers {
-            numbers.apply(&mut results);
+        if let Some(epilogue) = epilogue {
+            epilogue.apply(&mut results);
         }
         for r in 0..HIGH {
             results[r].store_first(out.add(r * columns), count);
@@ -302,6 +302,9 @@ mod tests {
     use super::*;
     use crate::exec::cpu::forms::sliding::plane_shape::{SIZES, STEPS};
 
+    const CLAMP: AffineClamp =
+        AffineClamp { sub: 1.0, mul: -2.0, add: 3.0, low: -70.0, high: 90.0 };
+
     /// The results of all windows, element by element in double precision.
     fn expected(plane: &ImagePlane<'_>, rows: &Range<usize>) -> Vec<f64> {
         let PlaneShape { size, step, height, width, above, before, columns, .. } = plane.shape;
@@ -321,7 +324,10 @@ mod tests {
                 }),
             }
         };
-        rows.clone().flat_map(|row| (0..columns).map(move |column| result(row, column))).collect()
+        let finished = |x: f64| ((x - 1.0) * -2.0 + 3.0).clamp(-70.0, 90.0);
+        let finish = |x: f64| if plane.epilogue.is_none() { x } else { finished(x) };
+        let row = |row: usize| (0..columns).map(move |column| (row, column));
+        rows.clone().flat_map(row).map(|(row, column)| finish(result(row, column))).collect()
     }
 
     #[test]
@@ -353,21 +359,22 @@ mod tests {
                         let mut image: Vec<f32> =
                             (0..height * width).map(|at| ((at * 37) % 51) as f32 - 25.0).collect();
                         image[height * width / 2] = f32::NEG_INFINITY;
-                        let mut weights = [0.0; 25];
-                        for (at, weight) in weights.iter_mut().enumerate() {
-                            *weight = ((at * 11) % 17) as f32 - 8.0;
-                        }
+                        let mut weights: [f32; 25] =
+                            std::array::from_fn(|at| ((at * 11) % 17) as f32 - 8.0);
                         if pad == 1 {
                             weights[1] = f32::NAN;
                             image[height * width / 3] = f32::NAN;
                         }
                         let results = [WindowResult::Sum(&weights), WindowResult::Greatest];
                         let ranges = [0..rows, rows / 2..rows, 0..1];
-                        let pairs = results.into_iter().flat_map(|result| {
+                        let cases = results.into_iter().flat_map(|result| {
                             ranges.clone().into_iter().map(move |rows| (result, rows))
                         });
-                        for (result, rows) in pairs {
-                            let plane = ImagePlane { shape, image: &image, result, numbers: None };
+                        let cases = cases.flat_map(|case| {
+                            [None, Some(&CLAMP)].map(|epilogue| (case.clone(), epilogue))
+                        });
+                        for ((result, rows), epilogue) in cases {
+                            let plane = ImagePlane { shape, image: &image, result, epilogue };
                             let mut out = vec![7.0; rows.len() * columns];
                             run_by(by, &plane, rows.clone(), &mut out);
                             let (band, shape) = shape.band(&rows);

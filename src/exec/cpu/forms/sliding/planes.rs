@@ -147,10 +147,10 @@ impl<'a> Planes<'a> {
         let len = rows.len() * self.row;
         let start = part.start + at;
         let chain = self.epilogue.chain.as_ref();
-        let numbers = chain.and_then(|chain| chain.numbers(start..start + len));
+        let link = chain.and_then(|chain| chain.as_affine_clamp(start..start + len));
         let out = cast_slice_mut(part.words(0, at, len));
-        depthwise::run(&ImagePlane { shape, image, result, numbers: numbers.as_ref() }, rows, out);
-        if numbers.is_none() {
+        depthwise::run(&ImagePlane { shape, image, result, epilogue: link.as_ref() }, rows, out);
+        if link.is_none() {
             self.epilogue.finish_in_place(after, part, at, len);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Compiler;
 use crate::base::dtype::Ty;
-use crate::exec::cpu::tape::{Arg, Instruction, LONGEST_CHAIN, LinkArg, LinkRange, TapeOp};
+use crate::exec::cpu::tape::{Arg, Instruction, LinkArg, LinkRange, MOST_LINKS, TapeOp};
 use crate::exec::cpu::vectors::links::Link;
 use crate::expr::ExprNode;
 
@@ -29,10 +29,11 @@ impl Compiler<'_> {
         Some((TapeOp::Chain(from, LinkRange { count: range.count + 1, ..range }), out))
     }
 
-    /// Returns the last instruction as a chain that can be longer: its first argument, and its links, which are the last.
+    /// Makes the last instruction a chain that can grow, whose links are the last of all. Returns its first argument and the
+    /// range of its links.
     fn as_chain(&mut self, last: TapeOp) -> Option<(Arg, LinkRange)> {
         match last {
-            TapeOp::Chain(from, links) => (links.count < LONGEST_CHAIN).then_some((from, links)),
+            TapeOp::Chain(from, links) => (links.count < MOST_LINKS).then_some((from, links)),
             TapeOp::Binary(op, Ty::F32, x, y) => {
                 let from_x = !matches!(self.link_arg(x), LinkArg::Constant(_));
                 let (from, other) = if from_x { (x, y) } else { (y, x) };
@@ -45,6 +46,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Returns `arg` as an operand of a link: the constant, if its register holds one.
     fn link_arg(&self, arg: Arg) -> LinkArg {
         let constant = |register| self.constants.binary_search_by_key(register, |&(at, _)| at);
         match arg {
@@ -73,8 +75,8 @@ mod tests {
         }
     }
 
-    /// Checks the tape of a function of four operands against the same in `f64`, and returns it. The operands are whole
-    /// numbers and infinities, so that no operation rounds.
+    /// Compares the tape of a function of four operands with the reference in `f64`, and returns the tape. The operands are
+    /// small whole numbers, infinities and NaN, so that no operation rounds.
     fn check(function: impl for<'b> Fn([E<'b>; 4]) -> E<'b>) -> Tape {
         let numbers = [0.0, -0.0, 1.0, -3.0, 2.0, f32::INFINITY, -1.0, f32::NAN, 3.0];
         let lanes: [Vec<f32>; 4] =
@@ -113,7 +115,7 @@ mod tests {
         });
         assert_eq!(tape.instructions.len(), 2, "23 links, 16 in a chain");
         assert_eq!(tape.links.len(), 23);
-        assert!(tape.constants.is_empty(), "constants of links need no register");
+        assert!(tape.constants.is_empty(), "links hold their constants themselves");
     }
 
     #[test]
@@ -126,5 +128,6 @@ mod tests {
             tape.instructions.iter().map(|it| tape.links_of(it.op).len()).collect();
         assert_eq!(lengths, [2, 2, 2], "{tape:?}");
         check(|[a, b, _, d]| (a + a) * (b - b).max(d) + (a * a).min(a));
+        check(|[a, b, c, _]| (a.literal(2.0) - a) * b - (c.literal(-3.0) * c).min(a.literal(1.0)));
     }
 }

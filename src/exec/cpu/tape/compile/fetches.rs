@@ -1,7 +1,6 @@
 //! Fetches from tables at positions of which a part is the same within a stretch.
 
-use super::Broadcast;
-use super::Compiler;
+use super::{Broadcast, Compiler};
 use crate::base::dtype::Ty;
 use crate::exec::cpu::tape::{Arg, TapeOp};
 use crate::expr::{Binary, ExprNode, Ref};

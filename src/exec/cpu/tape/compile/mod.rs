@@ -30,23 +30,24 @@ impl Tape {
         }
         roots.iter().for_each(|&root| compiler.spread(root));
         let roots_at: SmallVec<[Arg; 2]> = roots.iter().map(|r| compiler.args[r.index()]).collect();
-        let once = |root: &Arg| roots_at.iter().filter(|&other| other == root).count() == 1;
+        let is_unique = |root: &Arg| roots_at.iter().filter(|&other| other == root).count() == 1;
         let is_direct =
-            |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
+            |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && is_unique(root);
         let registers = |all: &mut dyn Iterator<Item = Arg>| -> BTreeSet<u16> {
             all.filter_map(|arg| if let Arg::Register(at) = arg { Some(at) } else { None })
                 .collect()
         };
-        let written = |all: &[Instruction]| -> Vec<Arg> {
+        let args_of = |all: &[Instruction]| -> Vec<Arg> {
             all.iter().flat_map(|it| it.op.args().into_iter().chain([it.out])).collect()
         };
         let linked = compiler.links.iter().filter_map(|(_, arg)| arg.lanes());
-        let long = registers(&mut written(&compiler.instructions).into_iter().chain(linked));
-        let once = [&compiler.inner.instructions, &compiler.outer.instructions];
-        let once = once.into_iter().flat_map(|all| written(all));
-        let short = registers(&mut once.chain(roots_at.iter().copied()));
+        let long = registers(&mut args_of(&compiler.instructions).into_iter().chain(linked));
+        let broadcast = [&compiler.inner.instructions, &compiler.outer.instructions];
+        let broadcast = broadcast.into_iter().flat_map(|all| args_of(all));
+        let others = registers(&mut broadcast.chain(roots_at.iter().copied()));
+        // Links hold their constants themselves.
         let mut constants = compiler.constants;
-        constants.retain(|(at, _)| long.contains(at) || short.contains(at));
+        constants.retain(|(at, _)| long.contains(at) || others.contains(at));
         Self {
             long_registers: long.len(),
             direct: roots_at.iter().enumerate().map(is_direct).collect(),

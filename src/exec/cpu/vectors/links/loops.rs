@@ -1,14 +1,15 @@
-//! The loops over the lanes of a segment, for vectors of any kind.
+//! The loops over lanes, for vectors of any kind.
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
-use super::{Block, Link, SegmentLink, SegmentOperand};
+use super::{Block, LaneLink, LaneOperand, Link};
 use crate::exec::cpu::vectors::SimdVector;
 
 /// Replaces the sums of all rows of `block` by the results of their links.
 ///
 /// # Safety
-/// The processor has the instructions of `V`, the sums of the block exist, and operands have all of its columns.
+/// The processor has the instructions of `V`, the sums of the block exist, and operands have at least `column + width`
+/// lanes, none of which is a sum.
 #[inline(always)]
 pub(super) unsafe fn any_rows<V: SimdVector, const N: usize>(block: &Block<'_>) {
     for (row, links) in block.links.chunks_exact(block.per_row).enumerate() {
@@ -19,15 +20,15 @@ pub(super) unsafe fn any_rows<V: SimdVector, const N: usize>(block: &Block<'_>) 
 }
 
 /// Computes the `len` lanes at `to` from those at `from`, `N` vectors at a time. The operands of the first lane are at
-/// position `first`. The last vectors of a segment are computed at once too: each turn chooses the loop of each operation
+/// position `first`. The last vectors are computed at once too: each turn chooses the loop of each operation
 /// anew.
 ///
 /// # Safety
-/// The processor has the instructions of `V`. The lanes exist, at `from` and `to` the same or apart, and operands have all
-/// of them.
+/// The processor has the instructions of `V`. The lanes at `from` and `to` exist, and are the same or lie apart. Operands
+/// have at least `first + len` lanes, none of which lies at `to`.
 #[inline(always)]
 pub(super) unsafe fn any_links<V: SimdVector, const N: usize>(
-    links: &[SegmentLink<'_>],
+    links: &[LaneLink<'_>],
     first: usize,
     from: *const f32,
     to: *mut f32,
@@ -37,7 +38,7 @@ pub(super) unsafe fn any_links<V: SimdVector, const N: usize>(
     // SAFETY: as the caller promises; each call gets no more lanes than there are.
     unsafe {
         while at + N * V::LEN <= len {
-            run_at::<V, N>(links, first + at, from.add(at), to.add(at), V::LEN);
+            apply_to_vectors::<V, N>(links, first + at, from.add(at), to.add(at), V::LEN);
             at += N * V::LEN;
         }
         let left = len - at;
@@ -45,14 +46,14 @@ pub(super) unsafe fn any_links<V: SimdVector, const N: usize>(
         let last = |vectors: usize| left - (vectors - 1) * V::LEN;
         match left.div_ceil(V::LEN) {
             0 => {}
-            1 => run_at::<V, 1>(links, first, from, to, left),
-            2 => run_at::<V, 2>(links, first, from, to, last(2)),
-            3 => run_at::<V, 3>(links, first, from, to, last(3)),
-            4 => run_at::<V, 4>(links, first, from, to, last(4)),
-            5 => run_at::<V, 5>(links, first, from, to, last(5)),
-            6 => run_at::<V, 6>(links, first, from, to, last(6)),
-            7 => run_at::<V, 7>(links, first, from, to, last(7)),
-            _ => run_at::<V, 8>(links, first, from, to, last(8)),
+            1 => apply_to_vectors::<V, 1>(links, first, from, to, left),
+            2 => apply_to_vectors::<V, 2>(links, first, from, to, last(2)),
+            3 => apply_to_vectors::<V, 3>(links, first, from, to, last(3)),
+            4 => apply_to_vectors::<V, 4>(links, first, from, to, last(4)),
+            5 => apply_to_vectors::<V, 5>(links, first, from, to, last(5)),
+            6 => apply_to_vectors::<V, 6>(links, first, from, to, last(6)),
+            7 => apply_to_vectors::<V, 7>(links, first, from, to, last(7)),
+            _ => apply_to_vectors::<V, 8>(links, first, from, to, last(8)),
         }
     }
 }
@@ -67,17 +68,17 @@ macro_rules! link {
     };
     ($op:expr, $values:ident, |$i:ident| $z:expr, |$t:ident| $min:expr, |$u:ident| $max:expr) => {
         match $op {
-            Link::Add => link!($values, |$i, t| t.add($z)),
-            Link::Mul => link!($values, |$i, t| t.mul($z)),
-            Link::Sub => link!($values, |$i, t| t.sub($z)),
-            Link::SubFrom => link!($values, |$i, t| $z.sub(t)),
-            Link::Min => link!($values, |$i, $t| $min),
-            Link::MinOf => link!($values, |$i, t| $z.lesser(t).or_nan_of(t)),
-            Link::Max => link!($values, |$i, $u| $max),
-            Link::MaxOf => link!($values, |$i, t| $z.greater(t).or_nan_of(t)),
+            Link::Add => link!(@map $values, |$i, t| t.add($z)),
+            Link::Mul => link!(@map $values, |$i, t| t.mul($z)),
+            Link::Sub => link!(@map $values, |$i, t| t.sub($z)),
+            Link::SubFrom => link!(@map $values, |$i, t| $z.sub(t)),
+            Link::Min => link!(@map $values, |$i, $t| $min),
+            Link::MinOf => link!(@map $values, |$i, t| $z.lesser(t).or_nan_of(t)),
+            Link::Max => link!(@map $values, |$i, $u| $max),
+            Link::MaxOf => link!(@map $values, |$i, t| $z.greater(t).or_nan_of(t)),
         }
     };
-    ($values:ident, |$i:ident, $t:ident| $result:expr) => {
+    (@map $values:ident, |$i:ident, $t:ident| $result:expr) => {
         for $i in 0..N {
             let $t = $values[$i];
             $values[$i] = $result;
@@ -90,8 +91,8 @@ macro_rules! link {
 /// # Safety
 /// As for [`any_links`].
 #[inline(always)]
-unsafe fn run_at<V: SimdVector, const N: usize>(
-    links: &[SegmentLink<'_>],
+unsafe fn apply_to_vectors<V: SimdVector, const N: usize>(
+    links: &[LaneLink<'_>],
     at: usize,
     from: *const f32,
     to: *mut f32,
@@ -101,23 +102,23 @@ unsafe fn run_at<V: SimdVector, const N: usize>(
     unsafe {
         let mut values = [V::splat(0.0); N];
         for i in 0..N {
-            values[i] = some::<V, N>(from, i, count);
+            values[i] = load_vector::<V, N>(from, i, count);
         }
         for &link in links {
             match link {
-                SegmentLink::Numbers(numbers) => numbers.apply(&mut values),
-                SegmentLink::One(_, SegmentOperand::Splat(number)) if number.is_nan() => {
+                LaneLink::AffineClamp(link) => link.apply(&mut values),
+                LaneLink::One(_, LaneOperand::Splat(number)) if number.is_nan() => {
                     values = [V::splat(number); N];
                 }
-                SegmentLink::One(op, SegmentOperand::Splat(number)) => {
+                LaneLink::One(op, LaneOperand::Splat(number)) => {
                     let z = V::splat(number);
                     link!(op, values, |i| z, |t| t.lesser(z), |t| t.greater(z));
                 }
-                SegmentLink::One(op, SegmentOperand::Lanes(operand)) => {
-                    let own = |i| some::<V, N>(operand.as_ptr().add(at), i, count);
+                LaneLink::One(op, LaneOperand::Lanes(operand)) => {
+                    let own = |i| load_vector::<V, N>(operand.as_ptr().add(at), i, count);
                     link!(op, values, |i| own(i));
                 }
-                SegmentLink::One(op, SegmentOperand::Result) => link!(op, values, |i| values[i]),
+                LaneLink::One(op, LaneOperand::Result) => link!(op, values, |i| values[i]),
             }
         }
         for i in 0..N {
@@ -136,7 +137,11 @@ unsafe fn run_at<V: SimdVector, const N: usize>(
 /// # Safety
 /// The elements exist, and the processor has the instructions of `V`.
 #[inline(always)]
-unsafe fn some<V: SimdVector, const N: usize>(from: *const f32, i: usize, count: usize) -> V {
+unsafe fn load_vector<V: SimdVector, const N: usize>(
+    from: *const f32,
+    i: usize,
+    count: usize,
+) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let from = from.add(i * V::LEN);

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::SimdVector;
 use crate::expr::Binary;
 
-/// A primitive of a result `t` and another argument `z`.
+/// A binary operation on the result `t` before it and a second operand `z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Add,
@@ -20,7 +20,9 @@ pub(crate) enum Link {
     Min,
     /// min(z, t).
     MinOf,
+    /// max(t, z).
     Max,
+    /// max(z, t).
     MaxOf,
 }
 
@@ -41,36 +43,36 @@ impl Link {
     }
 }
 
-/// An operation over the lanes of a segment, or several.
+/// A link over lanes, or five merged ones.
 #[derive(Clone, Copy)]
-pub(crate) enum SegmentLink<'s> {
-    One(Link, SegmentOperand<'s>),
-    Numbers(NumberLinks),
+pub(crate) enum LaneLink<'s> {
+    One(Link, LaneOperand<'s>),
+    AffineClamp(AffineClamp),
 }
 
 /// The second operand of a link.
 #[derive(Clone, Copy)]
-pub(crate) enum SegmentOperand<'s> {
+pub(crate) enum LaneOperand<'s> {
     Splat(f32),
     Lanes(&'s [f32]),
     /// The result `t` itself.
     Result,
 }
 
-/// Five links by numbers, one after the other: t − `sub`, t · `mul`, t + `add`, max(t, `least`), min(t, `most`). Batch
-/// norms with a clip are such links. The numbers of [`NONE`](Self::NONE) change nothing. `least` and `most` are no NaN.
+/// Five links with numbers, one after the other: t − `sub`, t · `mul`, t + `add`, max(t, `low`), min(t, `high`). A batch norm
+/// and a clip have this form. Each link rounds. `low` and `high` are not NaN. [`IDENTITY`](Self::IDENTITY) changes nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NumberLinks {
+pub(crate) struct AffineClamp {
     pub sub: f32,
     pub mul: f32,
     pub add: f32,
-    pub least: f32,
-    pub most: f32,
+    pub low: f32,
+    pub high: f32,
 }
 
-impl NumberLinks {
-    pub const NONE: Self =
-        Self { sub: 0.0, mul: 1.0, add: -0.0, least: f32::NEG_INFINITY, most: f32::INFINITY };
+impl AffineClamp {
+    pub const IDENTITY: Self =
+        Self { sub: 0.0, mul: 1.0, add: -0.0, low: f32::NEG_INFINITY, high: f32::INFINITY };
 
     /// Replaces `values` by the results of the links.
     ///
@@ -78,36 +80,36 @@ impl NumberLinks {
     /// The processor has the instructions of `V`.
     #[inline(always)]
     pub unsafe fn apply<V: SimdVector, const N: usize>(&self, values: &mut [V; N]) {
-        let &Self { sub, mul, add, least, most } = self;
+        let &Self { sub, mul, add, low, high } = self;
         // SAFETY: as the caller promises.
         unsafe {
             let [sub, mul, add] = [V::splat(sub), V::splat(mul), V::splat(add)];
-            let [least, most] = [V::splat(least), V::splat(most)];
+            let [low, high] = [V::splat(low), V::splat(high)];
             for i in 0..N {
-                values[i] = values[i].sub(sub).mul(mul).add(add).greater(least).lesser(most);
+                values[i] = values[i].sub(sub).mul(mul).add(add).greater(low).lesser(high);
             }
         }
     }
 }
 
-impl SegmentLink<'_> {
+impl LaneLink<'_> {
     /// Returns whether the operand has at least `len` lanes, or is no slice.
     fn reaches(&self, len: usize) -> bool {
-        !matches!(self, Self::One(_, SegmentOperand::Lanes(lanes)) if lanes.len() < len)
+        !matches!(self, Self::One(_, LaneOperand::Lanes(lanes)) if lanes.len() < len)
     }
 }
 
-/// The operations over some rows of sums, each with operands of its own.
+/// The links of some rows of sums. Each row has operands of its own.
 pub(crate) struct RowLinks<'s> {
-    /// The links of all rows, as many for each.
-    links: Vec<SegmentLink<'s>>,
+    /// `per_row` links for each row.
+    links: Vec<LaneLink<'s>>,
     per_row: usize,
     columns: usize,
 }
 
 impl<'s> RowLinks<'s> {
-    /// The `links` of all rows of so many `columns`, `per_row` for each.
-    pub fn new(links: Vec<SegmentLink<'s>>, per_row: usize, columns: usize) -> Self {
+    /// `links` has `per_row` links for each row of `columns` sums.
+    pub fn new(links: Vec<LaneLink<'s>>, per_row: usize, columns: usize) -> Self {
         assert!(
             per_row > 0
                 && links.len().is_multiple_of(per_row)
@@ -116,11 +118,11 @@ impl<'s> RowLinks<'s> {
         Self { links, per_row, columns }
     }
 
-    /// Replaces the sums of a block by the results of the chain: `rows` rows from row `row` on, and of each the `width`
+    /// Replaces the sums of a block by the results of its links: `rows` rows from row `row` on, and of each the `width`
     /// columns from `column` on. The first sum is at `sums`, and the rows of sums lie `stride` elements apart.
     ///
     /// # Safety
-    /// The sums of the block exist, and nothing else reads or writes them meanwhile.
+    /// The sums of the block exist, nothing else reads or writes them meanwhile, and no operand lies among them.
     pub unsafe fn finish(
         &self,
         [row, rows]: [usize; 2],
@@ -128,19 +130,18 @@ impl<'s> RowLinks<'s> {
         sums: *mut f32,
         stride: usize,
     ) {
-        static NATIVE: LazyLock<RunRows> = LazyLock::new(|| all()[0].1);
         assert!(column + width <= self.columns);
         let links = &self.links[row * self.per_row..(row + rows) * self.per_row];
         let block = Block { links, per_row: self.per_row, column, width, sums, stride };
         // SAFETY: the processor has the instructions (`all`), operands have all columns (`new`), and the rest is as the
         // caller promises.
-        unsafe { (*NATIVE)(&block) }
+        unsafe { (native().rows)(&block) }
     }
 }
 
 /// Sums of some rows, and the links of each.
 struct Block<'s> {
-    links: &'s [SegmentLink<'s>],
+    links: &'s [LaneLink<'s>],
     per_row: usize,
     column: usize,
     width: usize,
@@ -148,61 +149,69 @@ struct Block<'s> {
     stride: usize,
 }
 
-/// The loop for the instructions of one kind of processor: from the first lane of `from` to the first of `to`, over so
-/// many lanes.
-type RunLinks = unsafe fn(&[SegmentLink<'_>], from: *const f32, to: *mut f32, len: usize);
+/// The loops for the instructions of one kind of processor.
+#[derive(Clone, Copy)]
+struct Loops {
+    /// Applies links to `len` lanes at `from`, and writes the results to `to`.
+    ///
+    /// # Safety
+    /// As for [`apply_links_by`].
+    links: unsafe fn(&[LaneLink<'_>], from: *const f32, to: *mut f32, len: usize),
+    /// Replaces the sums of a block by the results of the links of its rows.
+    ///
+    /// # Safety
+    /// As for [`RowLinks::finish`].
+    rows: unsafe fn(&Block<'_>),
+}
 
 /// Writes to `to` the results of `links`, of which the first takes the lanes of `from`.
-pub(crate) fn run_links(links: &[SegmentLink<'_>], from: &[f32], to: &mut [f32]) {
+pub(crate) fn apply_links(links: &[LaneLink<'_>], from: &[f32], to: &mut [f32]) {
     assert!(from.len() >= to.len(), "each lane has a first value");
     // SAFETY: both slices have the lanes.
-    unsafe { run_links_by(native(), links, from.as_ptr(), to.as_mut_ptr(), to.len()) }
+    unsafe { apply_links_by(native(), links, from.as_ptr(), to.as_mut_ptr(), to.len()) }
 }
 
 /// Replaces `lanes` by the results of `links`.
-pub(crate) fn run_links_in_place(links: &[SegmentLink<'_>], lanes: &mut [f32]) {
+pub(crate) fn apply_links_in_place(links: &[LaneLink<'_>], lanes: &mut [f32]) {
     let (first, len) = (lanes.as_mut_ptr(), lanes.len());
     // SAFETY: the slice has the lanes.
-    unsafe { run_links_by(native(), links, first, first, len) }
+    unsafe { apply_links_by(native(), links, first, first, len) }
 }
 
-fn native() -> RunLinks {
-    static NATIVE: LazyLock<RunLinks> = LazyLock::new(|| all()[0].0);
+fn native() -> Loops {
+    static NATIVE: LazyLock<Loops> = LazyLock::new(|| all()[0]);
     *NATIVE
 }
 
 /// # Safety
-/// `len` lanes exist at `from` and at `to`, which are the same or lie apart.
-unsafe fn run_links_by(
-    by: RunLinks,
-    links: &[SegmentLink<'_>],
+/// `by` is one of [`all`] loops. `len` lanes exist at `from` and at `to`, which are the same or lie apart, and nothing else
+/// accesses those at `to` meanwhile.
+unsafe fn apply_links_by(
+    by: Loops,
+    links: &[LaneLink<'_>],
     from: *const f32,
     to: *mut f32,
     len: usize,
 ) {
     assert!(links.iter().all(|link| link.reaches(len)), "an operand has all lanes");
-    // SAFETY: the processor has the instructions of `by` (`all`), the operands have all lanes, and the rest is as the
-    // caller promises.
-    unsafe { by(links, from, to, len) }
+    // SAFETY: the operands have all lanes, and the rest is as the caller promises.
+    unsafe { (by.links)(links, from, to, len) }
 }
 
-/// The loop over the rows of a block.
-type RunRows = unsafe fn(&Block<'_>);
-
 /// The loops that this processor can run, the best first.
-fn all() -> Vec<(RunLinks, RunRows)> {
-    let mut all: Vec<(RunLinks, RunRows)> = Vec::new();
+fn all() -> Vec<Loops> {
+    let mut all = Vec::new();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use crate::exec::cpu::vectors;
         if vectors::has_avx512() {
-            all.push((avx512::links, avx512::rows));
+            all.push(avx512::LOOPS);
         }
         if vectors::has_avx2() {
-            all.push((avx2::links, avx2::rows));
+            all.push(avx2::LOOPS);
         }
     }
-    all.push((plain::links, plain::rows));
+    all.push(plain::LOOPS);
     all
 }
 
@@ -211,11 +220,13 @@ macro_rules! loops {
     ($name:ident, $vector:path, $(($features:literal),)? $many:literal) => {
         mod $name {
             use crate::exec::cpu::vectors::links::loops::{any_links, any_rows};
-            use crate::exec::cpu::vectors::links::{Block, SegmentLink};
+            use crate::exec::cpu::vectors::links::{Block, LaneLink, Loops};
+
+            pub(super) const LOOPS: Loops = Loops { links, rows };
 
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn links(
-                links: &[SegmentLink<'_>],
+            unsafe fn links(
+                links: &[LaneLink<'_>],
                 from: *const f32,
                 to: *mut f32,
                 len: usize,
@@ -225,7 +236,7 @@ macro_rules! loops {
             }
 
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn rows(block: &Block<'_>) {
+            unsafe fn rows(block: &Block<'_>) {
                 // SAFETY: as the caller promises.
                 unsafe { any_rows::<$vector, $many>(block) }
             }
@@ -240,58 +251,93 @@ loops!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 4);
 loops!(plain, crate::exec::cpu::vectors::Plain, 4);
 
 #[cfg(test)]
+impl Link {
+    /// The result of one lane.
+    pub fn of_lanes(self, t: f32, z: f32) -> f32 {
+        // The zeros of the first argument win, as in all loops.
+        let lesser = |a: f32, b: f32| if b < a || b.is_nan() { b } else { a };
+        let greater = |a: f32, b: f32| if b > a || b.is_nan() { b } else { a };
+        match self {
+            Self::Add => t + z,
+            Self::Mul => t * z,
+            Self::Sub => t - z,
+            Self::SubFrom => z - t,
+            Self::Min => lesser(t, z),
+            Self::MinOf => lesser(z, t),
+            Self::Max => greater(t, z),
+            Self::MaxOf => greater(z, t),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::cpu::tape::math;
 
-    /// The result of an operation on one lane.
-    fn one(op: Link, t: f32, z: f32) -> f32 {
-        match op {
-            Link::Add => t + z,
-            Link::Mul => t * z,
-            Link::Sub => t - z,
-            Link::SubFrom => z - t,
-            Link::Min => math::min(t, z),
-            Link::MinOf => math::min(z, t),
-            Link::Max => math::max(t, z),
-            Link::MaxOf => math::max(z, t),
+    const NUMBERS: [f32; 7] = [-0.0, 0.0, 1.5, -2.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+
+    /// Checks the results of `links` by the loops of all processors, in a slice of its own and in place. `one` is the
+    /// result of a lane at a position.
+    fn check(links: &[LaneLink<'_>], from: &[f32], one: impl Fn(f32, usize) -> f32) {
+        for by in all() {
+            let mut to = vec![9.0; from.len()];
+            let mut both = from.to_vec();
+            // SAFETY: all have the lanes.
+            unsafe {
+                apply_links_by(by, links, from.as_ptr(), to.as_mut_ptr(), to.len());
+                apply_links_by(by, links, both.as_ptr(), both.as_mut_ptr(), both.len());
+            }
+            for (at, &from) in from.iter().enumerate() {
+                let want = one(from, at);
+                for got in [to[at], both[at]] {
+                    let same = got.to_bits() == want.to_bits();
+                    assert!(same || (got.is_nan() && want.is_nan()), "{at}: {got} for {want}");
+                }
+            }
         }
+    }
+
+    /// Some numbers of lanes, with each number of vectors that may be left over.
+    fn lens() -> impl Iterator<Item = usize> {
+        [0, 1, 3, 4, 5, 15, 16, 17].into_iter().chain((31..=145).step_by(6))
     }
 
     #[test]
     fn each_operation_is_that_of_single_lanes_by_the_instructions_of_any_processor() {
         use Link::{Add, Max, MaxOf, Min, MinOf, Mul, Sub, SubFrom};
-        let numbers = [-0.0, 0.0, 1.5, -2.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
         for op in [Add, Mul, Sub, SubFrom, Min, MinOf, Max, MaxOf] {
-            for len in [1, 4, 5, 15, 16, 17, 128, 140] {
-                let sums: Vec<f32> = (0..len).map(|at| numbers[at % 7]).collect();
-                let other: Vec<f32> = (0..len).map(|at| numbers[at / 7 % 7]).collect();
-                let operands = numbers.map(SegmentOperand::Splat);
-                let lanes = [SegmentOperand::Lanes(&other), SegmentOperand::Result];
-                for operand in operands.into_iter().chain(lanes) {
-                    for (by, _) in all() {
-                        let mut got = vec![9.0; len];
-                        let (from, to) = (sums.as_ptr(), got.as_mut_ptr());
-                        // SAFETY: both have the lanes.
-                        unsafe {
-                            run_links_by(by, &[SegmentLink::One(op, operand)], from, to, len)
-                        };
-                        for (at, got) in got.into_iter().enumerate() {
-                            let z = match operand {
-                                SegmentOperand::Splat(number) => number,
-                                SegmentOperand::Lanes(lanes) => lanes[at],
-                                SegmentOperand::Result => sums[at],
-                            };
-                            let want = one(op, sums[at], z);
-                            let same = got.to_bits() == want.to_bits();
-                            assert!(
-                                same || (got.is_nan() && want.is_nan()),
-                                "{op:?}: {got} {want}"
-                            );
-                        }
-                    }
+            for len in lens() {
+                let from: Vec<f32> = (0..len).map(|at| NUMBERS[at % 7]).collect();
+                let other: Vec<f32> = (0..len).map(|at| NUMBERS[at / 7 % 7]).collect();
+                for number in NUMBERS {
+                    let link = LaneLink::One(op, LaneOperand::Splat(number));
+                    check(&[link], &from, |t, _| op.of_lanes(t, number));
                 }
+                let link = LaneLink::One(op, LaneOperand::Lanes(&other));
+                check(&[link], &from, |t, at| op.of_lanes(t, other[at]));
+                let link = LaneLink::One(op, LaneOperand::Result);
+                check(&[link], &from, |t, _| op.of_lanes(t, t));
             }
+        }
+    }
+
+    #[test]
+    fn links_follow_each_other() {
+        let clamp = AffineClamp { sub: 1.0, mul: -3.0, add: -0.0, low: -4.0, high: 7.0 };
+        for len in lens() {
+            let from: Vec<f32> = (0..len).map(|at| NUMBERS[at % 7] + at as f32).collect();
+            let other: Vec<f32> = (0..len).map(|at| NUMBERS[at / 7 % 7]).collect();
+            let links = [
+                LaneLink::One(Link::Mul, LaneOperand::Result),
+                LaneLink::AffineClamp(clamp),
+                LaneLink::One(Link::SubFrom, LaneOperand::Lanes(&other)),
+                LaneLink::AffineClamp(AffineClamp::IDENTITY),
+            ];
+            check(&links, &from, |t, at| {
+                let t = (t * t - 1.0) * -3.0 + -0.0;
+                let t = Link::Min.of_lanes(Link::Max.of_lanes(t, -4.0), 7.0);
+                other[at] - t
+            });
         }
     }
 }
