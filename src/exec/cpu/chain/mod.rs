@@ -72,7 +72,6 @@ pub(crate) struct BoundChain<'a> {
 }
 
 /// Positions of the out space in one stretch and one row.
-#[derive(Clone)]
 struct Segment {
     range: Range<usize>,
     stretch: usize,
@@ -134,7 +133,9 @@ impl BoundChain<'_> {
         while at < end {
             let segment = self.segment(at, end);
             links.clear();
-            links.extend(self.links_of(&segment));
+            for link in &self.links {
+                links.push(link.of_segment(&segment));
+            }
             apply_links_in_place(&links, &mut sums[at - start..segment.range.end - start]);
             at = segment.range.end;
         }
@@ -161,7 +162,7 @@ impl BoundChain<'_> {
             if segment.range.end < at + columns {
                 return None;
             }
-            links.extend(self.links_of(&segment));
+            links.extend(self.links.iter().map(|link| link.of_segment(&segment)));
         }
         Some(RowLinks::new(links, self.links.len(), columns))
     }
@@ -179,11 +180,14 @@ impl BoundChain<'_> {
         }
         Segment { range, stretch, column }
     }
+}
 
-    /// The links of a segment.
-    fn links_of<'s>(&'s self, segment: &Segment) -> impl Iterator<Item = LaneLink<'s>> {
-        let Segment { range, stretch, column } = segment.clone();
-        self.links.iter().map(move |link| match link {
+impl BoundLink<'_> {
+    /// The link over the lanes of a segment.
+    #[inline]
+    fn of_segment(&self, segment: &Segment) -> LaneLink<'_> {
+        let &Segment { ref range, stretch, column } = segment;
+        match self {
             BoundLink::AffineClamp(link) => LaneLink::AffineClamp(link.of_stretch(stretch)),
             BoundLink::One(op, operand) => {
                 let operand = match operand {
@@ -194,7 +198,7 @@ impl BoundChain<'_> {
                 };
                 LaneLink::One(*op, operand)
             }
-        })
+        }
     }
 }
 

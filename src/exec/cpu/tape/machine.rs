@@ -280,17 +280,28 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
     }
 
     fn chain(&self, x: &[u32], links: LinkRange, out: &mut [u32]) {
-        let operand = |arg| match arg {
-            LinkArg::Constant(number) => LaneOperand::Splat(number),
-            LinkArg::Lanes(arg) => LaneOperand::Lanes(cast_slice(self.lanes(arg))),
-            LinkArg::Result => LaneOperand::Result,
-        };
+        /// A usual number of links. To fill an array takes as long as a short pass.
+        const FEW: usize = 4;
         let links = self.tape.links(links);
-        let mut own = [LaneLink::One(Link::Add, LaneOperand::Result); MOST_LINKS];
-        for (own, &(op, arg)) in own.iter_mut().zip(links) {
-            *own = LaneLink::One(op, operand(arg));
+        match links.len() {
+            ..=FEW => self.apply::<FEW>(x, links, out),
+            _ => self.apply::<MOST_LINKS>(x, links, out),
         }
-        apply_links(&own[..links.len()], cast_slice(x), cast_slice_mut(out));
+    }
+
+    /// Applies up to `N` links to `x`.
+    #[inline]
+    fn apply<const N: usize>(&self, x: &[u32], links: &[(Link, LinkArg)], out: &mut [u32]) {
+        let mut bound = [LaneLink::One(Link::Add, LaneOperand::Result); N];
+        for (bound, &(op, arg)) in bound.iter_mut().zip(links) {
+            let operand = match arg {
+                LinkArg::Constant(number) => LaneOperand::Splat(number),
+                LinkArg::Lanes(arg) => LaneOperand::Lanes(cast_slice(self.lanes(arg))),
+                LinkArg::Result => LaneOperand::Result,
+            };
+            *bound = LaneLink::One(op, operand);
+        }
+        apply_links(&bound[..links.len()], cast_slice(x), cast_slice_mut(out));
     }
 
     /// Calls `work` for each stretch of the span: with its value in `register`, the number of its elements before the span,
