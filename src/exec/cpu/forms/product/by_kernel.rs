@@ -127,11 +127,11 @@ pub(super) unsafe fn multiply<'l>(
     }
 }
 
-/// The number of columns behind the last whole panel that are multiplied as dot products: a tile of as few columns reads
-/// more than it multiplies. The number depends on the right operand alone, so that all blocks and runs add in one order.
+/// The number of columns behind the last whole panel that are multiplied as dot products, or of all columns if they are as
+/// few: a tile of few columns reads more than it multiplies. The number depends on the right operand alone, so that all blocks and runs add in one order.
 pub(super) fn last_columns(kernel: &Kernel, [n, k]: [usize; 2]) -> usize {
     let rest = n % kernel.panel_width;
-    if n > rest && k >= DEEP_COLUMNS && rest <= LAST { rest } else { 0 }
+    if k >= DEEP_COLUMNS && rest <= LAST { rest } else { 0 }
 }
 
 /// Returns whether so many elements, whose rows lie `row` elements apart, are read where they lie.
@@ -355,9 +355,12 @@ unsafe fn by_copied_columns(
 ) {
     for depth in ranges(*k, LONG) {
         w.copy(*index, [depth.clone(), columns.clone()], row_major);
-        let rows_of_w = row_major.chunks_exact(columns.len());
-        copy.clear();
-        copy.extend((0..columns.len()).flat_map(|c| rows_of_w.clone().map(move |row| row[c])));
+        copy.resize(columns.len() * depth.len(), 0.0);
+        for (column, copy) in copy.chunks_exact_mut(depth.len()).enumerate() {
+            for (to, row) in copy.iter_mut().zip(row_major.chunks_exact(columns.len())) {
+                *to = row[column];
+            }
+        }
         let x = rows_of(x, *index, [rows, &depth], x_copy);
         let w = Rows { data: copy, stride: depth.len() };
         let size = [rows.len(), columns.len(), depth.len()];

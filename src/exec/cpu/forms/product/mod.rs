@@ -56,7 +56,9 @@ pub(crate) fn run(
         return Ok(());
     }
     let floats = Floats::new(product, Matrices::of(job, product, false)?);
-    if let Some(images) = floats.w.windows().and_then(Images::of) {
+    let [_, n, k] = floats.size;
+    let is_narrow = by_kernel::last_columns(Kernel::native(), [n, k]) == n;
+    if let Some(images) = floats.w.windows().filter(|_| !is_narrow).and_then(Images::of) {
         let shared = !blocks::is_one_block(&floats);
         if winograd::multiply(&floats, &images, shared, &mut results)
             || by_images::multiply(&floats, &images, shared, &mut results)
