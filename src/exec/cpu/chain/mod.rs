@@ -1,6 +1,6 @@
 //! Chains of epilogues: operations that follow each sum of a form. Each takes the result before it and a second operand.
 
-mod affine_clamp;
+mod bound;
 
 use std::mem;
 use std::ops::Range;
@@ -8,11 +8,11 @@ use std::ops::Range;
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
-use self::affine_clamp::{BoundAffineClamp, merged};
+use self::bound::{BoundLink, BoundOperand, Segment, merged};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::vectors::links::{
-    AffineClamp, LaneLink, LaneOperand, Link, RowLinks, apply_links_in_place,
+    AffineClamp, LaneLink, Link, RowLinks, apply_links_in_place,
 };
 
 /// The operations of a chain, and the values that operands have in common.
@@ -69,26 +69,6 @@ pub(crate) struct BoundChain<'a> {
     links: Vec<BoundLink<'a>>,
     stretch: usize,
     row: usize,
-}
-
-/// Positions of the out space in one stretch and one row.
-struct Segment {
-    range: Range<usize>,
-    stretch: usize,
-    /// The column of the first position.
-    column: usize,
-}
-
-enum BoundLink<'a> {
-    One(Link, BoundOperand<'a>),
-    AffineClamp(BoundAffineClamp),
-}
-
-enum BoundOperand<'a> {
-    Constant(f32),
-    Stretches(Vec<f32>),
-    Columns(Vec<f32>),
-    Memory(&'a [f32]),
 }
 
 impl Chain {
@@ -179,26 +159,6 @@ impl BoundChain<'_> {
             range.end = range.end.min(start + self.row - column);
         }
         Segment { range, stretch, column }
-    }
-}
-
-impl BoundLink<'_> {
-    /// The link over the lanes of a segment.
-    #[inline]
-    fn of_segment(&self, segment: &Segment) -> LaneLink<'_> {
-        let &Segment { ref range, stretch, column } = segment;
-        match self {
-            BoundLink::AffineClamp(link) => LaneLink::AffineClamp(link.of_stretch(stretch)),
-            BoundLink::One(op, operand) => {
-                let operand = match operand {
-                    BoundOperand::Constant(number) => LaneOperand::Splat(*number),
-                    BoundOperand::Stretches(values) => LaneOperand::Splat(values[stretch]),
-                    BoundOperand::Columns(values) => LaneOperand::Lanes(&values[column..]),
-                    BoundOperand::Memory(words) => LaneOperand::Lanes(&words[range.clone()]),
-                };
-                LaneLink::One(*op, operand)
-            }
-        }
     }
 }
 

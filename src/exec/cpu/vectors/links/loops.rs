@@ -2,8 +2,18 @@
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
-use super::{Block, LaneLink, LaneOperand, Link};
+use super::link::{LaneLink, LaneOperand, Link};
 use crate::exec::cpu::vectors::SimdVector;
+
+/// Sums of some rows, and the links of each.
+pub(super) struct Block<'s> {
+    pub links: &'s [LaneLink<'s>],
+    pub per_row: usize,
+    pub column: usize,
+    pub width: usize,
+    pub sums: *mut f32,
+    pub stride: usize,
+}
 
 /// Replaces the sums of all rows of `block` by the results of their links.
 ///

@@ -1,103 +1,12 @@
 //! Links: binary operations one after another, over lanes that stay in registers. Each rounds as it would alone.
 
+mod link;
 mod loops;
 
 use std::sync::LazyLock;
 
-use super::SimdVector;
-use crate::expr::Binary;
-
-/// A binary operation on the result `t` before it and a second operand `z`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
-    Add,
-    Mul,
-    /// t − z.
-    Sub,
-    /// z − t.
-    SubFrom,
-    /// min(t, z). The order decides which zero is the lesser.
-    Min,
-    /// min(z, t).
-    MinOf,
-    /// max(t, z).
-    Max,
-    /// max(z, t).
-    MaxOf,
-}
-
-impl Link {
-    /// Returns `op` as a link. `t_is_first` says that `t` is its first argument.
-    pub fn of(op: Binary, t_is_first: bool) -> Option<Self> {
-        Some(match (op, t_is_first) {
-            (Binary::Add, _) => Self::Add,
-            (Binary::Mul, _) => Self::Mul,
-            (Binary::Sub, true) => Self::Sub,
-            (Binary::Sub, false) => Self::SubFrom,
-            (Binary::Min, true) => Self::Min,
-            (Binary::Min, false) => Self::MinOf,
-            (Binary::Max, true) => Self::Max,
-            (Binary::Max, false) => Self::MaxOf,
-            _ => return None,
-        })
-    }
-}
-
-/// A link over lanes, or five merged ones.
-#[derive(Clone, Copy)]
-pub(crate) enum LaneLink<'s> {
-    One(Link, LaneOperand<'s>),
-    AffineClamp(AffineClamp),
-}
-
-/// The second operand of a link.
-#[derive(Clone, Copy)]
-pub(crate) enum LaneOperand<'s> {
-    Splat(f32),
-    Lanes(&'s [f32]),
-    /// The result `t` itself.
-    Result,
-}
-
-/// Five links with numbers, one after the other: t − `sub`, t · `mul`, t + `add`, max(t, `low`), min(t, `high`). A batch norm
-/// and a clip have this form. Each link rounds. `low` and `high` are not NaN. [`IDENTITY`](Self::IDENTITY) changes nothing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AffineClamp {
-    pub sub: f32,
-    pub mul: f32,
-    pub add: f32,
-    pub low: f32,
-    pub high: f32,
-}
-
-impl AffineClamp {
-    pub const IDENTITY: Self =
-        Self { sub: 0.0, mul: 1.0, add: -0.0, low: f32::NEG_INFINITY, high: f32::INFINITY };
-
-    /// Replaces `values` by the results of the links.
-    ///
-    /// # Safety
-    /// The processor has the instructions of `V`.
-    #[inline(always)]
-    pub unsafe fn apply<V: SimdVector, const N: usize>(&self, values: &mut [V; N]) {
-        let &Self { sub, mul, add, low, high } = self;
-        // SAFETY: as the caller promises.
-        unsafe {
-            let [sub, mul, add] = [V::splat(sub), V::splat(mul), V::splat(add)];
-            let [low, high] = [V::splat(low), V::splat(high)];
-            for i in 0..N {
-                values[i] = values[i].sub(sub).mul(mul).add(add).greater(low).lesser(high);
-            }
-        }
-    }
-}
-
-impl LaneLink<'_> {
-    /// Returns whether the operand has at least `len` lanes, or is no slice.
-    fn reaches(&self, len: usize) -> bool {
-        !matches!(self, Self::One(_, LaneOperand::Lanes(lanes)) if lanes.len() < len)
-    }
-}
+pub(crate) use self::link::{AffineClamp, LaneLink, LaneOperand, Link};
+use self::loops::Block;
 
 /// The links of some rows of sums. Each row has operands of its own.
 pub(crate) struct RowLinks<'s> {
@@ -137,16 +46,6 @@ impl<'s> RowLinks<'s> {
         // caller promises.
         unsafe { (native().rows)(&block) }
     }
-}
-
-/// Sums of some rows, and the links of each.
-struct Block<'s> {
-    links: &'s [LaneLink<'s>],
-    per_row: usize,
-    column: usize,
-    width: usize,
-    sums: *mut f32,
-    stride: usize,
 }
 
 /// The loops for the instructions of one kind of processor.
@@ -219,8 +118,8 @@ fn all() -> Vec<Loops> {
 macro_rules! loops {
     ($name:ident, $vector:path, $(($features:literal),)? $many:literal) => {
         mod $name {
-            use crate::exec::cpu::vectors::links::loops::{any_links, any_rows};
-            use crate::exec::cpu::vectors::links::{Block, LaneLink, Loops};
+            use crate::exec::cpu::vectors::links::loops::{Block, any_links, any_rows};
+            use crate::exec::cpu::vectors::links::{LaneLink, Loops};
 
             pub(super) const LOOPS: Loops = Loops { links, rows };
 
@@ -249,26 +148,6 @@ loops!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma"), 8);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 loops!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 4);
 loops!(plain, crate::exec::cpu::vectors::Plain, 4);
-
-#[cfg(test)]
-impl Link {
-    /// The result of one lane.
-    pub fn of_lanes(self, t: f32, z: f32) -> f32 {
-        // The zeros of the first argument win, as in all loops.
-        let lesser = |a: f32, b: f32| if b < a || b.is_nan() { b } else { a };
-        let greater = |a: f32, b: f32| if b > a || b.is_nan() { b } else { a };
-        match self {
-            Self::Add => t + z,
-            Self::Mul => t * z,
-            Self::Sub => t - z,
-            Self::SubFrom => z - t,
-            Self::Min => lesser(t, z),
-            Self::MinOf => lesser(z, t),
-            Self::Max => greater(t, z),
-            Self::MaxOf => greater(z, t),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -96,7 +96,10 @@ fn all() -> Vec<Transforms> {
 macro_rules! transforms {
     ($name:ident, $vector:path $(, $features:literal)?) => {
         mod $name {
-            use super::{Rows, Tiles, Transforms, any_results, any_tiles};
+            use crate::exec::cpu::forms::product::kernel::Rows;
+            use crate::exec::cpu::forms::product::winograd::transforms::{
+                Tiles, Transforms, any_results, any_tiles,
+            };
 
             pub(super) const TRANSFORMS: Transforms = Transforms { tiles, results };
 

@@ -1,9 +1,49 @@
-//! Links with numbers, merged to one affine map with a clamp.
+//! Links whose operands are bound. Neighbours with numbers are merged to one affine map with a clamp.
 
 use std::array;
+use std::ops::Range;
 
-use super::{BoundLink, BoundOperand};
-use crate::exec::cpu::vectors::links::{AffineClamp, Link};
+use crate::exec::cpu::vectors::links::{AffineClamp, LaneLink, LaneOperand, Link};
+
+/// Positions of the out space in one stretch and one row.
+pub(super) struct Segment {
+    pub range: Range<usize>,
+    pub stretch: usize,
+    /// The column of the first position.
+    pub column: usize,
+}
+
+pub(super) enum BoundLink<'a> {
+    One(Link, BoundOperand<'a>),
+    AffineClamp(BoundAffineClamp),
+}
+
+pub(super) enum BoundOperand<'a> {
+    Constant(f32),
+    Stretches(Vec<f32>),
+    Columns(Vec<f32>),
+    Memory(&'a [f32]),
+}
+
+impl BoundLink<'_> {
+    /// The link over the lanes of a segment.
+    #[inline]
+    pub fn of_segment(&self, segment: &Segment) -> LaneLink<'_> {
+        let &Segment { ref range, stretch, column } = segment;
+        match self {
+            BoundLink::AffineClamp(link) => LaneLink::AffineClamp(link.of_stretch(stretch)),
+            BoundLink::One(op, operand) => {
+                let operand = match operand {
+                    BoundOperand::Constant(number) => LaneOperand::Splat(*number),
+                    BoundOperand::Stretches(values) => LaneOperand::Splat(values[stretch]),
+                    BoundOperand::Columns(values) => LaneOperand::Lanes(&values[column..]),
+                    BoundOperand::Memory(words) => LaneOperand::Lanes(&words[range.clone()]),
+                };
+                LaneLink::One(*op, operand)
+            }
+        }
+    }
+}
 
 /// The numbers of an [`AffineClamp`], of which stretches may have some of their own.
 pub(super) struct BoundAffineClamp {
