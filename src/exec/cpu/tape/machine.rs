@@ -283,25 +283,48 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
         /// A usual number of links. To fill an array takes as long as a short pass.
         const FEW: usize = 4;
         let links = self.tape.links(links);
-        match links.len() {
-            ..=FEW => self.apply::<FEW>(x, links, out),
-            _ => self.apply::<MOST_LINKS>(x, links, out),
+        let mut apply = |stretch, lanes| match links.len() {
+            ..=FEW => self.apply::<FEW>(x, links, (stretch, lanes), out),
+            _ => self.apply::<MOST_LINKS>(x, links, (stretch, lanes), out),
+        };
+        let &Span { start, len, .. } = self.span;
+        if !links.iter().any(|(_, arg)| matches!(arg, LinkArg::Stretches(_))) {
+            return apply(0, 0..len);
+        }
+        let stretch = self.tape.inner.len;
+        let (mut at, mut done) = (self.first, 0);
+        while done < len {
+            let end = len.min(done + stretch - (start + done) % stretch);
+            apply(at, done..end);
+            (at, done) = (at + 1, end);
         }
     }
 
-    /// Applies up to `N` links to `x`.
+    /// Applies up to `N` links to some lanes of `x`. `stretch` is the position of their stretch among the known stretches.
     #[inline]
-    fn apply<const N: usize>(&self, x: &[u32], links: &[(Link, LinkArg)], out: &mut [u32]) {
+    fn apply<const N: usize>(
+        &self,
+        x: &[u32],
+        links: &[(Link, LinkArg)],
+        (stretch, lanes): (usize, Range<usize>),
+        out: &mut [u32],
+    ) {
         let mut bound = [LaneLink::One(Link::Add, LaneOperand::Result); N];
         for (bound, &(op, arg)) in bound.iter_mut().zip(links) {
             let operand = match arg {
                 LinkArg::Constant(number) => LaneOperand::Splat(number),
-                LinkArg::Lanes(arg) => LaneOperand::Lanes(cast_slice(self.lanes(arg))),
+                LinkArg::Lanes(arg) => {
+                    LaneOperand::Lanes(cast_slice(&self.lanes(arg)[lanes.clone()]))
+                }
+                LinkArg::Stretches(from) => {
+                    LaneOperand::Splat(f32::from_bits(self.registers.lanes(from)[stretch]))
+                }
                 LinkArg::Result => LaneOperand::Result,
             };
             *bound = LaneLink::One(op, operand);
         }
-        apply_links(&bound[..links.len()], cast_slice(x), cast_slice_mut(out));
+        let (from, to) = (cast_slice(&x[lanes.clone()]), cast_slice_mut(&mut out[lanes]));
+        apply_links(&bound[..links.len()], from, to);
     }
 
     /// Calls `work` for each stretch of the span: with its value in `register`, the number of its elements before the span,

@@ -70,6 +70,8 @@ pub(super) struct LinkRange {
 pub(super) enum LinkArg {
     Constant(f32),
     Lanes(Arg),
+    /// A register that has one lane a stretch.
+    Stretches(u16),
     /// The result of the link before, too.
     Result,
 }
@@ -168,7 +170,7 @@ impl Tape {
     fn reach(&self, start: usize, lanes: usize) -> usize {
         let stretch = self.inner.len;
         if stretch < lanes / 2
-            || self.inner.spread.is_empty()
+            || self.inner.instructions.is_empty()
             || !self.outer.instructions.is_empty()
         {
             return self.whole_rows(lanes);

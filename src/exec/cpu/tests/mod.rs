@@ -8,6 +8,7 @@ mod math;
 mod plans;
 mod products;
 mod runs;
+mod stretches;
 
 use half::f16;
 

@@ -6,6 +6,9 @@ use crate::exec::cpu::tape::{Arg, Instruction, LinkArg, LinkRange, MOST_LINKS, T
 use crate::exec::cpu::vectors::links::Link;
 use crate::expr::ExprNode;
 
+/// Fewest elements of a stretch whose links take its lane as a number: each stretch is a pass of its own.
+const LONG_STRETCH: usize = 256;
+
 impl Compiler<'_> {
     /// Appends `node` to the last instruction, if the two are a chain and nothing else reads that instruction's result.
     /// Removes the instruction, and returns the chain with the register that it wrote.
@@ -46,15 +49,16 @@ impl Compiler<'_> {
         }
     }
 
-    /// Returns `arg` as an operand of a link: the constant, if its register holds one.
+    /// Returns `arg` as an operand of a link: the constant or the lane of each long stretch, if its register holds such.
     fn link_arg(&self, arg: Arg) -> LinkArg {
-        let constant = |register| self.constants.binary_search_by_key(register, |&(at, _)| at);
-        match arg {
-            Arg::Register(register) => match constant(&register) {
-                Ok(at) => LinkArg::Constant(f32::from_bits(self.constants[at].1)),
-                Err(_) => LinkArg::Lanes(arg),
-            },
-            _ => LinkArg::Lanes(arg),
+        let Arg::Register(register) = arg else { return LinkArg::Lanes(arg) };
+        if let Ok(at) = self.constants.binary_search_by_key(&register, |&(at, _)| at) {
+            return LinkArg::Constant(f32::from_bits(self.constants[at].1));
+        }
+        let is_long = self.inner.len >= LONG_STRETCH;
+        match self.inner.spread.iter().find(|(_, to)| is_long && *to == register) {
+            Some(&(from, _)) => LinkArg::Stretches(from),
+            None => LinkArg::Lanes(arg),
         }
     }
 }

@@ -45,9 +45,11 @@ impl Tape {
         let broadcast = [&compiler.inner.instructions, &compiler.outer.instructions];
         let broadcast = broadcast.into_iter().flat_map(|all| args_of(all));
         let others = registers(&mut broadcast.chain(roots_at.iter().copied()));
-        // Links hold their constants themselves.
-        let mut constants = compiler.constants;
-        constants.retain(|(at, _)| long.contains(at) || others.contains(at));
+        // Links hold their constants themselves, and the lanes of long stretches.
+        let is_read = |register: &u16| long.contains(register) || others.contains(register);
+        let (mut constants, mut inner) = (compiler.constants, compiler.inner);
+        constants.retain(|(at, _)| is_read(at));
+        inner.spread.retain(|(_, to)| is_read(to));
         Self {
             long_registers: long.len(),
             direct: roots_at.iter().enumerate().map(is_direct).collect(),
@@ -56,7 +58,7 @@ impl Tape {
             links: compiler.links,
             constants,
             registers: compiler.registers,
-            inner: compiler.inner,
+            inner,
             outer: compiler.outer,
             flops: compiler.flops + 1,
         }
