@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::super::kernel::Rows;
-use crate::exec::cpu::vectors::{self, SimdVector};
+use crate::exec::cpu::vectors::SimdVector;
 
 /// Most elements of a vector, each of another tile.
 const LONGEST: usize = 16;
@@ -82,6 +82,7 @@ fn all() -> Vec<Transforms> {
     let mut all = Vec::new();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
+        use crate::exec::cpu::vectors;
         if vectors::has_avx512() {
             all.push(avx512::TRANSFORMS);
         }
