@@ -254,8 +254,9 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
             }
             TapeOp::FetchStretches(operand, first, stride) => {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
-                    self.each_stretch(first, |first, skipped, range| {
-                        let first = i64::from(first as i32) + skipped as i64 * stride;
+                    let firsts = self.registers.lanes(first);
+                    self.each_stretch(|stretch, skipped, range| {
+                        let first = i64::from(firsts[stretch] as i32) + skipped as i64 * stride;
                         table.fetch_strided(first, stride, &mut out[range]);
                     });
                 }
@@ -263,8 +264,9 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
             TapeOp::FetchShifted(operand, first, at) => {
                 if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
                     let at = lanes(at);
-                    self.each_stretch(first, |first, _, range| {
-                        table.fetch(&at[range.clone()], first, &mut out[range]);
+                    let firsts = self.registers.lanes(first);
+                    self.each_stretch(|stretch, _, range| {
+                        table.fetch(&at[range.clone()], firsts[stretch], &mut out[range]);
                     });
                 }
             }
@@ -287,17 +289,11 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
             ..=FEW => self.apply::<FEW>(x, links, (stretch, lanes), out),
             _ => self.apply::<MOST_LINKS>(x, links, (stretch, lanes), out),
         };
-        let &Span { start, len, .. } = self.span;
+        let len = self.span.len;
         if !links.iter().any(|(_, arg)| matches!(arg, LinkArg::Stretches(_))) {
             return apply(0, 0..len);
         }
-        let stretch = self.tape.inner.len;
-        let (mut at, mut done) = (self.first, 0);
-        while done < len {
-            let end = len.min(done + stretch - (start + done) % stretch);
-            apply(at, done..end);
-            (at, done) = (at + 1, end);
-        }
+        self.each_stretch(|at, _, lanes| apply(at, lanes));
     }
 
     /// Applies up to `N` links to some lanes of `x`. `stretch` is the position of their stretch among the known stretches.
@@ -327,15 +323,15 @@ impl<'s, 'a: 's> Reader<'s, 'a> {
         apply_links(&bound[..links.len()], from, to);
     }
 
-    /// Calls `work` for each stretch of the span: with its value in `register`, the number of its elements before the span,
-    /// and its lanes.
+    /// Calls `work` for each stretch of the span: with its position among the known stretches, the number of its elements
+    /// before the span, and its lanes.
     #[inline]
-    fn each_stretch(&self, register: u16, mut work: impl FnMut(u32, usize, Range<usize>)) {
+    fn each_stretch(&self, mut work: impl FnMut(usize, usize, Range<usize>)) {
         let (&Span { start, len, .. }, stretch) = (self.span, self.tape.inner.len);
         let (mut skipped, mut done) = (start % stretch, 0);
-        for &value in &self.registers.lanes(register)[self.first..] {
+        for at in self.first.. {
             let end = len.min(done + stretch - skipped);
-            work(value, skipped, done..end);
+            work(at, skipped, done..end);
             if end == len {
                 break;
             }

@@ -128,7 +128,8 @@ pub(super) unsafe fn multiply<'l>(
 }
 
 /// The number of columns behind the last whole panel that are multiplied as dot products, or of all columns if they are as
-/// few: a tile of few columns reads more than it multiplies. The number depends on the right operand alone, so that all blocks and runs add in one order.
+/// few: a tile of few columns reads more than it multiplies. The number depends on the right operand alone, so that all
+/// blocks and runs add in one order.
 pub(super) fn last_columns(kernel: &Kernel, [n, k]: [usize; 2]) -> usize {
     let rest = n % kernel.panel_width;
     if k >= DEEP_COLUMNS && rest <= LAST { rest } else { 0 }

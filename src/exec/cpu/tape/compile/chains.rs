@@ -6,9 +6,6 @@ use crate::exec::cpu::tape::{Arg, Instruction, LinkArg, LinkRange, MOST_LINKS, T
 use crate::exec::cpu::vectors::links::Link;
 use crate::expr::ExprNode;
 
-/// Fewest elements of a stretch whose links take its lane as a number: each stretch is a pass of its own.
-const LONG_STRETCH: usize = 256;
-
 impl Compiler<'_> {
     /// Appends `node` to the last instruction, if the two are a chain and nothing else reads that instruction's result.
     /// Removes the instruction, and returns the chain with the register that it wrote.
@@ -51,11 +48,13 @@ impl Compiler<'_> {
 
     /// Returns `arg` as an operand of a link: the constant or the lane of each long stretch, if its register holds such.
     fn link_arg(&self, arg: Arg) -> LinkArg {
+        /// Fewest elements of a stretch that is worth a pass of its own.
+        const SHORTEST_PASS: usize = 256;
         let Arg::Register(register) = arg else { return LinkArg::Lanes(arg) };
         if let Ok(at) = self.constants.binary_search_by_key(&register, |&(at, _)| at) {
             return LinkArg::Constant(f32::from_bits(self.constants[at].1));
         }
-        let is_long = self.inner.len >= LONG_STRETCH;
+        let is_long = self.inner.len >= SHORTEST_PASS;
         match self.inner.spread.iter().find(|(_, to)| is_long && *to == register) {
             Some(&(from, _)) => LinkArg::Stretches(from),
             None => LinkArg::Lanes(arg),
