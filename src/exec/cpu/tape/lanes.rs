@@ -27,6 +27,7 @@ macro_rules! each {
 /// Computes `out = op(x)` for lanes of type `ty`.
 pub(crate) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32]) {
     match ty {
+        Ty::F32 if op == Unary::Exp => exp(cast_slice(x), cast_slice_mut(out)),
         Ty::F32 => unary_f32(op, cast_slice(x), cast_slice_mut(out)),
         Ty::I32 => unary_i32(op, cast_slice(x), cast_slice_mut(out)),
         Ty::U32 | Ty::Bool => unary_u32(op, x, out),
@@ -84,6 +85,15 @@ fn unary_f32(op: Unary, x: &[f32], out: &mut [f32]) {
         Unary::Not => each!(out, |x| f32::from(u8::from(x == 0.0))),
         Unary::RoundF16 => each!(out, |x| math::round_f16(x)),
     }
+}
+
+fn exp(x: &[f32], out: &mut [f32]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if crate::exec::cpu::vectors::has_avx512() {
+        // SAFETY: the processor has the instructions.
+        return unsafe { crate::exec::cpu::vectors::exponential::exp_avx512(x, out) };
+    }
+    unary_f32(Unary::Exp, x, out);
 }
 
 /// Computes `out` = 1 / (1 + e⁻ˣ) for lanes of `f32`.

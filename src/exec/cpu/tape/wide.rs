@@ -137,18 +137,30 @@ pub(crate) fn mixed_sum(x: &[f32], term: impl Fn(f32) -> f32) -> f64 {
     sum
 }
 
-/// Writes `term(x)` of each element to `to`, which is as long, and returns the sum as [`mixed_sum`] does. Terms are read
-/// again for the sum: a loop that computes and adds up so many at once has more vectors than registers.
+/// Writes e^(x − `shift`) of each element to `to`, which is as long, and returns the sum as [`mixed_sum`] does. No x is
+/// above `shift`. Terms are read again for the sum: a loop that computes and adds up so many at once has more vectors
+/// than registers.
 #[inline(always)]
-pub(crate) fn written_sum(x: &[f32], to: &mut [f32], term: impl Fn(f32) -> f32) -> f64 {
+pub(crate) fn written_exps<const FMA: bool>(x: &[f32], to: &mut [f32], shift: f32) -> f64 {
     let mut total = 0.0;
     for (x, to) in x.chunks(F32_TERMS).zip(to.chunks_mut(F32_TERMS)) {
-        for (to, &x) in to.iter_mut().zip(x) {
-            *to = term(x);
-        }
+        exp_below::<FMA>(x, shift, to);
         total += mixed_sum(to, |term| term);
     }
     total
+}
+
+/// Computes `to` = e^(x − `shift`) for x of at most `shift`.
+#[inline(always)]
+fn exp_below<const FMA: bool>(x: &[f32], shift: f32, to: &mut [f32]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if crate::exec::cpu::vectors::has_avx512() {
+        // SAFETY: the processor has the instructions.
+        return unsafe { crate::exec::cpu::vectors::exponential::exp_below_avx512(x, shift, to) };
+    }
+    for (to, &x) in to.iter_mut().zip(x) {
+        *to = math::exp_nonpositive::<FMA>(x - shift);
+    }
 }
 
 /// Σ(x − `shift`) and Σ(x − `shift`)², off by at most 15 and 17 times 2⁻²⁴ of the sums of their terms' magnitudes.

@@ -1,8 +1,11 @@
 //! Tests of the scalar functions against `f64`, over all magnitudes and special values.
 
+use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
 
+use crate::base::dtype::Ty;
 use crate::exec::cpu::tape::math::*;
+use crate::exec::cpu::tape::{lanes, wide};
 use crate::expr::reference::{LaneValue, binary, unary};
 use crate::expr::{Binary, Unary};
 use crate::ops::Elementwise;
@@ -159,6 +162,33 @@ fn the_exponential_of_what_is_not_positive_is_that_of_all_to_the_bit() {
         }
     }
     assert!(exp_nonpositive::<true>(f32::NAN).is_nan());
+}
+
+/// Loops for vectors have ways of their own where the processor has fused multiply-add.
+#[test]
+fn exponentials_of_slices_are_those_of_their_elements_to_the_bit() {
+    let same = |x: f32, got: f32, fused: f32, plain: f32| {
+        let is = |want: f32| got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+        assert!(is(fused) || is(plain), "{x}: {got} for {fused}");
+    };
+    let all = samples();
+    for len in (0..70).chain([all.len()]) {
+        let x = &all[all.len() - len..];
+        let mut got = vec![7.0; len + 1];
+        lanes::unary(Unary::Exp, Ty::F32, cast_slice(x), cast_slice_mut(&mut got[..len]));
+        for (&x, &got) in x.iter().zip(&got) {
+            same(x, got, exp::<true>(x), exp::<false>(x));
+        }
+        let greatest = wide::greatest_number(x);
+        let sum = wide::written_exps::<true>(x, &mut got[..len], greatest);
+        for (&x, &got) in x.iter().zip(&got) {
+            let apart = x - greatest;
+            let [fused, plain] = [exp_nonpositive::<true>(apart), exp_nonpositive::<false>(apart)];
+            same(apart, got, fused, plain);
+        }
+        assert!(sum.is_nan() || sum >= got[..len].iter().copied().fold(0.0, f32::max).into());
+        assert_eq!(got[len], 7.0, "past the end of {len}");
+    }
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn short_softmax<const FMA: bool>(from: &[f32], to: &mut [f32], len: usize) {
 fn softmax<const FMA: bool>(from: &[f32], to: &mut [f32]) {
     // A NaN reaches the whole row through the sum.
     let greatest = wide::greatest_number(from);
-    let sum = wide::written_sum(from, to, |x| math::exp_nonpositive::<FMA>(x - greatest));
+    let sum = wide::written_exps::<FMA>(from, to, greatest);
     let scale = (1.0 / sum) as f32;
     for x in to {
         *x *= scale;
