@@ -36,8 +36,8 @@ pub(crate) use self::forms::reduce::{ReduceAxes, ThreadWindows, WindowElement, W
 pub(crate) use self::forms::{
     AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
     MapSchedule, Measure, ProductForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
-    RowForm, SHORTEST_STRETCH, ScanForm, Sliding, SortForm, SortSchedule, Spread, Strip, Tile,
-    UnitTile, WORKGROUP_THREADS,
+    RowForm, SHORTEST_STRETCH, ScanForm, Sliding, SlidingAxis, SortForm, SortSchedule, Spread,
+    Strip, Tile, UnitTile, WORKGROUP_THREADS,
 };
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::placement::chosen_by::ChosenBy;

@@ -9,6 +9,7 @@ use super::step::total;
 use super::target::Target;
 use super::value::{Home, ValueId};
 use super::{order, passes, verify};
+use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::graph::Graph;
 
@@ -44,15 +45,20 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     for group in &fusion.groups {
         let mut step = passes::emit::step(&ir, &views, &sites, &fusion, group, &homes.of)?;
         step.tune(&homes.values, target);
-        passes::predict::predict(&mut step, &homes.values, target);
         steps.push(step);
     }
-    let ValueHomes { values, downloads, keeps, .. } = homes;
+    let ValueHomes { mut values, downloads, keeps, .. } = homes;
+    let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
+    if target.backend == Backend::Cpu {
+        passes::channels_last::store_channels_last(&mut steps, &mut values, &lasting);
+    }
+    for step in &mut steps {
+        passes::predict::predict(step, &values, target);
+    }
     passes::limits::check(&steps, &values, target)?;
     verify::steps(&steps, &values, target)?;
 
     let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
-    let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
     let steps = order::steps::order(steps, &bytes, &lasting);
     verify::order(&steps, &values)?;
     let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));

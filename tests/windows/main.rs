@@ -1,6 +1,7 @@
 //! Pooling and convolution against loops in `f64`, written here: random sizes, strides, borders and dilations, on every
 //! device.
 
+mod channels_last;
 #[path = "../common/mod.rs"]
 mod common;
 mod convolution;

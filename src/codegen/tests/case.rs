@@ -156,7 +156,8 @@ impl Maker {
         let (mut values, mut data) = (Vec::new(), Vec::new());
         for (dtype, shape, content) in self.values {
             let (node, home) = (NodeId::default(), Home::Slot(0));
-            values.push(Value { node, op: "test", place: Place::caller(), dtype, shape, home });
+            let (op, place, channels_last) = ("test", Place::caller(), false);
+            values.push(Value { node, op, place, dtype, shape, channels_last, home });
             data.push(content);
         }
         step.scratch = Scratch::of(&step.form, &step.context(&values));

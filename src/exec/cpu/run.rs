@@ -114,6 +114,9 @@ fn compute(job: &StepJob<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceEr
     match &job.step.form {
         Form::Map(form) => forms::map::run(job, form, outputs),
         Form::Reduce(form) => match &form.sliding {
+            Some(sliding) if sliding.channels_last => {
+                forms::sliding::channels_last::run(job, form, sliding, outputs)?;
+            }
             Some(sliding) => forms::sliding::run(job, form, sliding, outputs),
             None => forms::reduce::run(job, form, outputs),
         },

@@ -26,7 +26,7 @@ pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
     ProductForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,
 };
-pub(crate) use self::reduce::{ReduceForm, ReduceLayout, ReduceSchedule, Sliding};
+pub(crate) use self::reduce::{ReduceForm, ReduceLayout, ReduceSchedule, Sliding, SlidingAxis};
 pub(crate) use self::row::RowForm;
 pub(crate) use self::scan::ScanForm;
 pub(crate) use self::sort::{SortForm, SortSchedule};

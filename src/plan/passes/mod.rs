@@ -9,9 +9,11 @@
 //! 7. [`fuse`]: group operations to kernels, by the rules of [`reads`] and [`failure_sites`].
 //! 8. [`storage`]: the homes of values.
 //! 9. [`emit`]: the step of each kernel, with expressions over its values, then [`Step::tune`](super::step::Step::tune).
-//! 10. [`predict`]: the cost of each step.
-//! 11. [`limits`]: refuse steps that the device cannot run.
+//! 10. [`channels_last`]: the order of the elements of small images on the host.
+//! 11. [`predict`]: the cost of each step.
+//! 12. [`limits`]: refuse steps that the device cannot run.
 
+pub(super) mod channels_last;
 pub(super) mod emit;
 pub(super) mod expression;
 pub(super) mod failure_sites;

@@ -83,6 +83,7 @@ impl<'a> ValueHomes<'a> {
             place: node.place.clone(),
             dtype: node.ty.dtype,
             shape: node.ty.shape.clone(),
+            channels_last: false,
             home,
         });
         ValueId(self.values.len() as u32 - 1)

@@ -81,7 +81,7 @@ pub(super) fn merged<'a>(
 }
 
 /// The position of a link among those of an [`AffineClamp`], if it is one of them.
-fn position(op: Link, operand: &BoundOperand<'_>) -> Option<usize> {
+pub(super) fn position(op: Link, operand: &BoundOperand<'_>) -> Option<usize> {
     match (op, operand) {
         (Link::Sub, BoundOperand::Constant(_) | BoundOperand::Stretches(_)) => Some(0),
         (Link::Mul, BoundOperand::Constant(_) | BoundOperand::Stretches(_)) => Some(1),
@@ -94,8 +94,7 @@ fn position(op: Link, operand: &BoundOperand<'_>) -> Option<usize> {
 
 impl BoundAffineClamp {
     fn new() -> Self {
-        let AffineClamp { sub, mul, add, low, high } = AffineClamp::IDENTITY;
-        Self { constants: [sub, mul, add, low, high], stretches: Default::default() }
+        Self { constants: AffineClamp::IDENTITY.numbers(), stretches: Default::default() }
     }
 
     /// Sets the operand of the link at a position.
@@ -107,6 +106,11 @@ impl BoundAffineClamp {
                 unreachable!("links with lanes have no position")
             }
         }
+    }
+
+    /// The numbers, if no stretch has others.
+    pub fn constants(&self) -> Option<[f32; 5]> {
+        self.stretches.iter().all(Option::is_none).then_some(self.constants)
     }
 
     pub fn of_stretch(&self, stretch: usize) -> AffineClamp {

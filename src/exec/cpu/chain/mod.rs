@@ -1,6 +1,7 @@
 //! Chains of epilogues: operations that follow each sum of a form. Each takes the result before it and a second operand.
 
 mod bound;
+mod columns;
 
 use std::mem;
 use std::ops::Range;
@@ -9,6 +10,8 @@ use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
 use self::bound::{BoundLink, BoundOperand, Segment, merged};
+pub(crate) use self::columns::ColumnNumbers;
+use self::columns::affine_clamp;
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::vectors::links::{
@@ -126,6 +129,12 @@ impl BoundChain<'_> {
         let [BoundLink::AffineClamp(link)] = &self.links[..] else { return None };
         let segment = self.segment(range.start, range.end);
         (segment.range == range).then(|| link.of_stretch(segment.stretch))
+    }
+
+    /// Returns the chain as one affine map with a clamp over each row of `columns`, if it is one.
+    pub fn as_affine_of_columns(&self, columns: usize) -> Option<AffineClamp<ColumnNumbers<'_>>> {
+        let is_of_rows = self.stretch == usize::MAX && [columns, usize::MAX].contains(&self.row);
+        if is_of_rows { affine_clamp(&self.links) } else { None }
     }
 
     /// The operands of `rows` rows of `columns` sums each, the first of which is at position `start` of the out space, and

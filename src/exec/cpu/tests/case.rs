@@ -137,6 +137,7 @@ impl Case {
             place: Place::caller(),
             dtype,
             shape,
+            channels_last: false,
             home,
         };
         let mut values: Vec<Stored> = Vec::new();

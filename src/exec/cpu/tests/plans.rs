@@ -35,6 +35,7 @@ fn value(home: Home) -> Value {
         place: Place::caller(),
         dtype: DType::F32,
         shape: LEN.into(),
+        channels_last: false,
         home,
     }
 }

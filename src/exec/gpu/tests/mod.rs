@@ -57,6 +57,7 @@ impl Builder {
             place: crate::base::place::Place::caller(),
             dtype,
             shape: Shape::from(len),
+            channels_last: false,
             home,
         });
         ValueId(self.0.values.len() as u32 - 1)

@@ -60,7 +60,8 @@ impl ReduceForm {
                     (expr.flops(&[*prologue]) - expr.transcendental_flops(&[*prologue])) as f64;
                 let spared = every * flops - once * (expr.flops(&[element]) as f64 + LAYOUT_FLOPS);
                 let border = border.map(|border| border.number);
-                Some(Sliding { lead, axes, element, weight, border, spared })
+                let channels_last = false;
+                Some(Sliding { lead, axes, element, weight, border, channels_last, spared })
             },
         )
     }

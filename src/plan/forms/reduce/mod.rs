@@ -6,7 +6,7 @@ mod sliding;
 mod windows;
 
 pub(crate) use self::axes::ReduceAxes;
-pub(crate) use self::sliding::Sliding;
+pub(crate) use self::sliding::{Sliding, SlidingAxis};
 pub(crate) use self::windows::{ThreadWindows, WindowElement, WindowLanes};
 use super::axes::Dims;
 use super::host_work::with_indexed_loads;
@@ -100,6 +100,7 @@ impl KernelForm for ReduceForm {
     fn name(&self) -> &'static str {
         match (self.schedule, &self.sliding) {
             (Some(ReduceSchedule { lanes: Some(_), .. }), _) => "reduce, shared windows",
+            (None, Some(sliding)) if sliding.channels_last => "reduce, windows, channels last",
             (None, Some(_)) => "reduce, sliding windows",
             (Some(_), _) | (None, None) => "reduce",
         }

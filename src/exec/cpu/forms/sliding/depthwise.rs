@@ -248,7 +248,7 @@ unsafe fn tile<
             }
         }
         if let Some(epilogue) = epilogue {
-            epilogue.apply(&mut results);
+            epilogue.splat().apply(&mut results);
         }
         for r in 0..HIGH {
             results[r].store_first(out.add(r * columns), count);

@@ -69,7 +69,7 @@ fn forms<'p>(
     let (Form::Product(product), Form::Reduce(reduce)) = (&step.form, &next.form) else {
         return None;
     };
-    let sliding = reduce.sliding.as_ref()?;
+    let sliding = reduce.sliding.as_ref().filter(|sliding| !sliding.channels_last)?;
     let [down, along] = &sliding.axes[..] else { return None };
     let is_product = product.acc == Ty::F32
         && product.spread.is_none()

@@ -4,6 +4,7 @@
 //! stays in the cache until its results are written. Small depthwise windows read the image where it lies instead.
 
 mod blocks;
+pub(crate) mod channels_last;
 mod depthwise;
 pub(crate) mod fused_product;
 mod layout;

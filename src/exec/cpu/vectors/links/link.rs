@@ -58,32 +58,50 @@ pub(crate) enum LaneOperand<'s> {
 /// Five links with numbers, one after the other: t − `sub`, t · `mul`, t + `add`, max(t, `low`), min(t, `high`). A batch norm
 /// and a clip have this form. Each link rounds. `low` and `high` are not NaN. [`IDENTITY`](Self::IDENTITY) changes nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AffineClamp {
-    pub sub: f32,
-    pub mul: f32,
-    pub add: f32,
-    pub low: f32,
-    pub high: f32,
+pub(crate) struct AffineClamp<N = f32> {
+    pub sub: N,
+    pub mul: N,
+    pub add: N,
+    pub low: N,
+    pub high: N,
 }
 
 impl AffineClamp {
     pub const IDENTITY: Self =
         Self { sub: 0.0, mul: 1.0, add: -0.0, low: f32::NEG_INFINITY, high: f32::INFINITY };
 
+    /// The numbers in the order of their links.
+    pub fn numbers(self) -> [f32; 5] {
+        let Self { sub, mul, add, low, high } = self;
+        [sub, mul, add, low, high]
+    }
+
+    /// The numbers as vectors.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`.
+    #[inline(always)]
+    pub unsafe fn splat<V: SimdVector>(&self) -> AffineClamp<V> {
+        let &Self { sub, mul, add, low, high } = self;
+        // SAFETY: as the caller promises.
+        unsafe {
+            let [sub, mul, add] = [V::splat(sub), V::splat(mul), V::splat(add)];
+            AffineClamp { sub, mul, add, low: V::splat(low), high: V::splat(high) }
+        }
+    }
+}
+
+impl<V: SimdVector> AffineClamp<V> {
     /// Replaces `values` by the results of the links.
     ///
     /// # Safety
     /// The processor has the instructions of `V`.
     #[inline(always)]
-    pub unsafe fn apply<V: SimdVector, const N: usize>(&self, values: &mut [V; N]) {
+    pub unsafe fn apply<const N: usize>(&self, values: &mut [V; N]) {
         let &Self { sub, mul, add, low, high } = self;
-        // SAFETY: as the caller promises.
-        unsafe {
-            let [sub, mul, add] = [V::splat(sub), V::splat(mul), V::splat(add)];
-            let [low, high] = [V::splat(low), V::splat(high)];
-            for value in values {
-                *value = value.sub(sub).mul(mul).add(add).greater(low).lesser(high);
-            }
+        for value in values {
+            // SAFETY: as the caller promises.
+            *value = unsafe { value.sub(sub).mul(mul).add(add).greater(low).lesser(high) };
         }
     }
 }

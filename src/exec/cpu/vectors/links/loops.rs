@@ -93,7 +93,7 @@ unsafe fn apply_to_vectors<V: SimdVector, const N: usize>(
         }
         for &link in links {
             match link {
-                LaneLink::AffineClamp(link) => link.apply(&mut values),
+                LaneLink::AffineClamp(link) => link.splat().apply(&mut values),
                 LaneLink::One(_, LaneOperand::Splat(number)) if number.is_nan() => {
                     values = [V::splat(number); N];
                 }

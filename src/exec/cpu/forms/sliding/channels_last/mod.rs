@@ -1,0 +1,117 @@
+//! Sums over depthwise windows of images whose channels come last.
+
+mod image;
+mod laid_rows;
+mod loops;
+
+use std::borrow::Cow;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use self::image::{ImageAxis, PixelImages};
+use self::loops::sum_rows;
+use crate::base::shape::View;
+use crate::error::DeviceError;
+use crate::exec::HostBuffer;
+use crate::exec::cpu::forms::epilogue::Epilogue;
+use crate::exec::cpu::forms::row::fill;
+use crate::exec::cpu::operands::{OutputPart, for_each_part};
+use crate::exec::cpu::tape::Machine;
+use crate::exec::cpu::{ExprHole, StepJob};
+use crate::expr::{ExprNode, Ref};
+use crate::plan::{ReduceForm, Sliding, SlidingAxis, Space, StepOperand};
+
+/// The order of weights that are kept beside a resident: the elements of a window, and of each all channels.
+const KEPT_ORDER: i64 = -4;
+
+/// Computes the results of a step whose images the plan stores channels last.
+///
+/// # Errors
+/// [`DeviceError::Refused`] for a plan in which they are something else.
+pub(crate) fn run(
+    job: &StepJob<'_>,
+    reduce: &ReduceForm,
+    sliding: &Sliding,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
+    let broken = || DeviceError::broken("images with channels last are not in memory");
+    let [down, along] = &sliding.axes[..] else { return Err(broken()) };
+    let [down, along] = [down, along].map(axis);
+    let channels = reduce.outer.last().copied().ok_or_else(broken)?;
+    let words = operand(job, sliding.element)
+        .and_then(|operand| operand.source.value())
+        .and_then(|image| job.values[image.index()].as_deref())
+        .ok_or_else(broken)?
+        .words();
+    let epilogue = Epilogue::of(job);
+    let affine = epilogue.chain.as_ref().and_then(|chain| chain.as_affine_of_columns(channels));
+    let weights = weights(job, reduce, sliding).ok_or_else(broken)?;
+    let images = cast_slice(words);
+    let images =
+        PixelImages { channels, down, along, images, weights: &weights, affine: affine.as_ref() };
+    let row = along.count * channels;
+    let results = outputs.first().map_or(0, HostBuffer::len);
+    let of_window = sliding.taps() as u64 + epilogue.tape.flops();
+    let cost = results as u64 * of_window + 2 * words.len() as u64;
+    let work = |(machine, laid): &mut (Machine<'_>, Vec<f32>), mut part: OutputPart<'_>| {
+        let len = part.len;
+        let rows = part.start / row..(part.start + len) / row;
+        sum_rows(&images, rows, cast_slice_mut(part.words(0, 0, len)), laid);
+        if affine.is_none() {
+            epilogue.finish_in_place(machine, &mut part, 0, len);
+        }
+    };
+    for_each_part(outputs, cost, row, || (epilogue.machine(), Vec::new()), work);
+    Ok(())
+}
+
+fn axis(axis: &SlidingAxis) -> ImageAxis {
+    let &SlidingAxis { count, window, ref inside, .. } = axis;
+    ImageAxis { size: inside.len(), border: inside.start, count, window }
+}
+
+/// The operand that `root` loads.
+fn operand<'a>(job: &StepJob<'a>, root: Ref) -> Option<&'a StepOperand> {
+    let ExprNode::Load(at) = job.step.expr.node(root) else { return None };
+    Some(&job.step.operands[usize::from(at)])
+}
+
+/// The weights of each element of a window, of which all channels lie side by side. Those of a resident are kept from the
+/// second run on.
+fn weights<'a>(
+    job: &StepJob<'a>,
+    reduce: &ReduceForm,
+    sliding: &Sliding,
+) -> Option<Cow<'a, [f32]>> {
+    let weight = sliding.weight?;
+    let channel = reduce.outer.len().checked_sub(1)?;
+    let order = |view: &View| {
+        let axes = || (channel + 1..view.dims.len()).chain([channel]);
+        View {
+            dims: axes().map(|axis| view.dims[axis]).collect(),
+            strides: axes().map(|axis| view.strides[axis]).collect(),
+            offset: view.offset,
+        }
+    };
+    let len = sliding.taps() * reduce.outer[channel];
+    let make = || {
+        let inputs = job.inputs_through(Space::Main, |view| Cow::Owned(order(view)));
+        let mut machine = Machine::new(job.tape(ExprHole::Right, &[weight], &inputs));
+        let mut weights = vec![0.0_f32; len];
+        fill(&mut machine, &inputs, 0, cast_slice_mut(&mut weights));
+        weights
+    };
+    let resident = operand(job, weight).and_then(|operand| {
+        let value = operand.source.value().filter(|&value| job.is_resident(value))?;
+        Some((&operand.view, job.values[value.index()].as_deref()?))
+    });
+    let kept = resident.and_then(|(view, buffer)| {
+        let View { dims, strides, offset } = order(view);
+        let [.., height, width, channels] = dims[..] else { return None };
+        let strides = [strides[strides.len() - 1], strides[strides.len() - 2]];
+        let size = [height, width, channels].map(|size| size as i64);
+        let key = [offset, strides[0], strides[1], size[0] << 32 | size[1], size[2], KEPT_ORDER];
+        buffer.arranged().get(key, len, make)
+    });
+    Some(kept.map_or_else(|| Cow::Owned(make()), Cow::Borrowed))
+}
