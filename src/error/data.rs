@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::wording::{foreign, others, type_to_ask_for};
+use super::wording::{foreign, others, quoted, type_to_ask_for};
 use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
@@ -33,7 +33,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.op)?;
         if let Some(name) = &self.name {
-            write!(f, " {name:?}")?;
+            write!(f, " {}", quoted(name))?;
         }
         write!(f, " (at {})", self.place)
     }
@@ -69,7 +69,7 @@ pub enum ReadError {
         batch: u64,
     },
     /// No result has the name.
-    #[error("no result is called {name:?}{}; `name` gives names", others(name, there))]
+    #[error("no result is called {}{}; `name` gives names", quoted(name), others(name, there))]
     UnknownName {
         /// The request.
         name: String,
@@ -240,7 +240,11 @@ pub enum DataError {
     #[error("{0} has no data; give it to the run, or `write` it")]
     NotGiven(Origin),
     /// No input has the name.
-    #[error("no input is called {name:?}{}; `input` and `name` give names", others(name, there))]
+    #[error(
+        "no input is called {}{}; `input` and `name` give names",
+        quoted(name),
+        others(name, there)
+    )]
     UnknownName {
         /// The value that was given data.
         name: String,
@@ -249,7 +253,8 @@ pub enum DataError {
     },
     /// No resident has the name.
     #[error(
-        "the program reads or fills no resident called {name:?}{}; `name` gives names to values that are bound, kept or updated",
+        "the program reads or fills no resident called {}{}; `name` gives names to values that are bound, kept or updated",
+        quoted(name),
         others(name, there)
     )]
     UnknownResident {
@@ -277,7 +282,7 @@ pub enum DataError {
     )]
     Function(Origin),
     /// A file has no tensor of the name.
-    #[error("{file}: there is no tensor {name:?}{}", others(name, there))]
+    #[error("{file}: there is no tensor {}{}", quoted(name), others(name, there))]
     NoTensor {
         /// The file's path.
         file: String,
@@ -288,7 +293,8 @@ pub enum DataError {
     },
     /// A program's file was saved without a weight that nobody gives.
     #[error(
-        "{file}: the program was saved without its weight {name:?}{}",
+        "{file}: the program was saved without its weight {}{}",
+        quoted(name),
         match given {
             Some((weights, there)) => format!(", and {weights} has no such tensor{}", others(name, there)),
             None => "; give it by `LoadOptions::weights`".into(),
@@ -303,7 +309,10 @@ pub enum DataError {
         given: Option<(String, Vec<String>)>,
     },
     /// A tensor of a file has an integer outside of the type asked for.
-    #[error("{file}: tensor {name:?} holds {value} at position {at}, which no {asked} holds")]
+    #[error(
+        "{file}: tensor {} holds {value} at position {at}, which no {asked} holds",
+        quoted(name)
+    )]
     TensorRange {
         /// The file's path.
         file: String,
@@ -317,7 +326,10 @@ pub enum DataError {
         asked: DType,
     },
     /// A tensor that was to be transposed has fewer than two axes.
-    #[error("{file}: tensor {name:?} of shape {shape} has no two axes to swap; read it as it is")]
+    #[error(
+        "{file}: tensor {} of shape {shape} has no two axes to swap; read it as it is",
+        quoted(name)
+    )]
     NoMatrix {
         /// The file's path.
         file: String,
@@ -328,7 +340,8 @@ pub enum DataError {
     },
     /// A tensor of a file has elements of another type.
     #[error(
-        "{file}: tensor {name:?} has elements of type {found}, not {asked}; {}",
+        "{file}: tensor {} has elements of type {found}, not {asked}; {}",
+        quoted(name),
         type_to_ask_for(found)
     )]
     TensorType {

@@ -21,6 +21,8 @@ pub use plan::PlanError;
 pub use record::{Mistake, Mistakes};
 pub use rows::RowsError;
 pub use run::{Fault, FaultKind, RunError};
+#[cfg(feature = "safetensors")]
+pub(crate) use wording::quoted;
 
 /// The result of a fallible call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -101,11 +101,24 @@ pub(super) fn whole_rows(row: &Shape, given: usize) -> String {
     if fewer == 0 { format!("give {more}") } else { format!("give {fewer} or {more}") }
 }
 
+/// A name between quotes. Of a long one, its beginning and its end stand for all: names often differ at their end.
+pub(crate) fn quoted(name: &str) -> String {
+    const HEAD: usize = 40;
+    const TAIL: usize = 23;
+    let letters = name.chars().count();
+    if letters <= HEAD + 1 + TAIL {
+        return format!("{name:?}");
+    }
+    let head = name.chars().take(HEAD).chain(['…']);
+    let short: String = head.chain(name.chars().skip(letters - TAIL)).collect();
+    format!("{short:?}")
+}
+
 /// The end of a message that nothing has the name: the nearest of the names that there are, and the first of them where
 /// they are many.
 pub(super) fn others(name: &str, there: &[String]) -> String {
     const SHOWN: usize = 20;
-    let shown: Vec<String> = there.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
+    let shown: Vec<String> = there.iter().take(SHOWN).map(|name| quoted(name)).collect();
     let more = match there.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -132,12 +145,21 @@ pub(super) fn foreign(id_of: u64, batch: u64, cure: &str) -> String {
 fn nearest(name: &str, there: &[String]) -> String {
     /// Least similarity that is worth a question, by Jaro and Winkler.
     const LEAST: f64 = 0.75;
+    /// Longest name that is compared: the time grows as the product of both lengths.
+    const LONGEST: usize = 1024;
+    if name.len() > LONGEST {
+        return String::new();
+    }
     let lower = name.to_lowercase();
     let similarity =
         |other: &String| (strsim::jaro_winkler(&lower, &other.to_lowercase()), other.clone());
-    let best = there.iter().map(similarity).max_by(|a, b| a.0.total_cmp(&b.0));
+    let best = there
+        .iter()
+        .filter(|other| other.len() <= LONGEST)
+        .map(similarity)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
     let best = best.filter(|&(similarity, _)| similarity >= LEAST);
-    best.map_or_else(String::new, |(_, other)| format!(" (did you mean {other:?}?)"))
+    best.map_or_else(String::new, |(_, other)| format!(" (did you mean {}?)", quoted(&other)))
 }
 
 #[cfg(test)]
@@ -155,6 +177,19 @@ mod tests {
         assert_eq!(nearest("pixels", &names), "", "one letter in common is not near");
         assert_eq!(nearest("", &names), "");
         assert_eq!(nearest("x", &[]), "");
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let name = |letters: usize| "é".repeat(letters);
+        assert_eq!(quoted(""), "\"\"");
+        assert_eq!(quoted(&name(64)), format!("\"{}\"", name(64)));
+        assert_eq!(quoted(&name(65)), format!("\"{}…{}\"", name(40), name(23)));
+        let long = format!("{}.weight", "layer.".repeat(20_000));
+        let cut = quoted(&long);
+        assert!(cut.chars().count() == 66 && cut.ends_with(".weight\""), "{cut}");
+        let all = others(&long, &[long.clone(), "x".into()]);
+        assert_eq!(all, format!(", but there are {cut}, \"x\""));
     }
 
     #[test]

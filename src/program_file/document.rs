@@ -10,6 +10,7 @@ use super::wire::Wire;
 use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
+use crate::error::quoted;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Op, Type, check_size};
 
@@ -93,7 +94,7 @@ impl Document {
         struct Versioned {
             version: u32,
         }
-        let wrong = |error: serde_json::Error| format!("it is no program: {error}");
+        let wrong = |error: serde_json::Error| format!("it is no program: {}", reason(&error));
         let Versioned { version } = serde_json::from_str(text).map_err(wrong)?;
         if version != VERSION {
             return Err(format!(
@@ -107,7 +108,7 @@ impl Document {
         let mut tensors: Vec<_> = document.uploads.iter().chain(residents).flatten().collect();
         tensors.sort_unstable();
         if let Some(twice) = tensors.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("two uploads or residents hold the tensor {:?}", twice[0]));
+            return Err(format!("two uploads or residents hold the tensor {}", quoted(twice[0])));
         }
         let Self { nodes, residents, bound, downloads, keeps, .. } = &document;
         let counts = [
@@ -127,7 +128,8 @@ impl Document {
     /// The program's fingerprint, or the reason why there is none.
     pub fn fingerprint(&self) -> Result<u128, String> {
         u128::from_str_radix(&self.fingerprint, 16).map_err(|_| {
-            format!("its fingerprint {:?} is no number of hexadecimal digits", self.fingerprint)
+            let fingerprint = quoted(&self.fingerprint);
+            format!("its fingerprint {fingerprint} is no number of hexadecimal digits")
         })
     }
 
@@ -191,6 +193,17 @@ impl Document {
             None => Ok((graph, ids)),
         }
     }
+}
+
+/// The reason of an error of the parser. An operation that it does not know is named as one that a parameter names.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let unknown = text.strip_prefix("unknown variant `");
+    let unknown = unknown.and_then(|rest| rest.rsplit_once("`, expected "));
+    unknown.map_or(text.clone(), |(name, _)| {
+        let (name, line, column) = (quoted(name), error.line(), error.column());
+        format!("this version has no operation {name} at line {line} column {column}")
+    })
 }
 
 /// The positions of the nodes in their order.

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Range, Shape, Window};
+use crate::error::quoted;
 use crate::methods::registry;
 use crate::ops::{
     CustomKernel, Distribution, ELEMENTWISE, Elementwise, Normalization, Precision, Random,
@@ -50,7 +51,7 @@ macro_rules! named {
             fn of(form: String) -> Result<Self, String> {
                 let name: fn($type) -> &'static str = $name;
                 let found = $all.into_iter().find(|&one| name(one) == form);
-                found.ok_or_else(|| format!("this version has no {} {form:?}", $what))
+                found.ok_or_else(|| format!("this version has no {} {}", $what, quoted(&form)))
             }
         }
     )*};
@@ -110,7 +111,7 @@ impl Wire for Scalar {
             Number::Finite(value) => value,
             Number::Bits(bits) => match u64::from_str_radix(&bits, 16) {
                 Ok(bits) => f64::from_bits(bits),
-                Err(_) => return Err(format!("{bits:?} is no number")),
+                Err(_) => return Err(format!("{} is no number", quoted(&bits))),
             },
         };
         Ok(Self::new(DType::of(dtype)?, value))
@@ -175,7 +176,7 @@ impl Wire for Random {
             ("uniform", None) => Distribution::Uniform,
             ("normal", None) => Distribution::Normal,
             ("bernoulli", Some(below)) => Distribution::Bernoulli(below),
-            _ => return Err(format!("this version has no distribution {kind:?}")),
+            _ => return Err(format!("this version has no distribution {}", quoted(&kind))),
         };
         Ok(Self { kind, seed, stream })
     }

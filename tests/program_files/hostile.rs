@@ -77,14 +77,19 @@ fn a_fingerprint_is_a_number() {
 
 #[test]
 fn unknown_operations_are_named() {
-    for op in [
-        json!({ "warp": 3 }),
-        json!({ "elementwise": ["warp", []] }),
-        json!({ "gather": { "name": "warp", "axis": 0 } }),
+    for (op, what) in [
+        (json!({ "warp": 3 }), "operation"),
+        (json!("warp"), "operation"),
+        (json!({ "elementwise": ["warp", []] }), "operation"),
+        (json!({ "move": { "name": "reshape", "to": { "warp": [] } } }), "operation"),
+        (json!({ "gather": { "name": "warp", "axis": 0 } }), "method"),
     ] {
         let error = error(&one(op, &[4]));
-        assert!(error.contains("warp"), "{error}");
+        let expected = format!("it is no program: this version has no {what} \"warp\" at line ");
+        assert!(error.contains(&expected), "{error}");
     }
+    let error = error(&one(json!({ "w".repeat(100_000): 3 }), &[4]));
+    assert!(error.len() < 300 && error.contains("no operation \"wwww"), "{error}");
 }
 
 #[test]
