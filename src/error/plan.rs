@@ -18,7 +18,9 @@ use crate::base::backend::Backend;
 #[non_exhaustive]
 pub enum PlanError {
     /// Nothing was recorded, so there is nothing to run.
-    #[error("the batch is empty; record at least one operation or upload before it is executed or saved")]
+    #[error(
+        "the batch is empty; record at least one operation or upload before it is executed or saved"
+    )]
     Empty,
     /// A tensor is larger than the adapter can bind.
     #[error(

@@ -25,7 +25,13 @@ const FEWEST_CHANNELS: usize = 32;
 
 /// Stores the images of each chain that gains channels last. The `lasting` values leave the run.
 pub(crate) fn store_channels_last(steps: &mut [Step], values: &mut [Value], lasting: &[ValueId]) {
-    let sizes = Chains::new(steps, values, lasting).choose();
+    let small: Vec<ValueId> = steps.iter().filter_map(image_of_small_windows).collect();
+    if small.is_empty() {
+        return;
+    }
+    let mut chains = Chains::new(steps, values, lasting);
+    chains.choose(&small);
+    let sizes = chains.chosen;
     for step in steps {
         let Some(image_step) = ImageStep::of(step) else { continue };
         let view = |(at, operand): (usize, &StepOperand)| {
@@ -49,17 +55,28 @@ pub(crate) fn store_channels_last(steps: &mut [Step], values: &mut [Value], last
     }
 }
 
-/// The steps of a plan, by the values that they read and write.
+/// The image that depthwise windows of `step` slide over, if their rows are short and it has many channels.
+fn image_of_small_windows(step: &Step) -> Option<ValueId> {
+    let WindowImage { value, size, columns } = ImageStep::of(step)?.image_of_windows()?;
+    let is_small = columns <= MOST_COLUMNS
+        && size.channels >= FEWEST_CHANNELS
+        && size.channels * size.pixels <= MOST_ELEMENTS;
+    is_small.then_some(value)
+}
+
+/// The values of a plan that are stored channels last, and the steps that read and write them.
 struct Chains<'a> {
     steps: &'a [Step],
     /// For each value, the step that writes it, if the value is memory of the run alone.
     writers: Vec<Option<usize>>,
     /// For each value, the steps that read it, and the positions of the operands.
     readers: Vec<SmallVec<[(usize, usize); 2]>>,
+    /// For each value that is stored channels last, the size of its images.
+    chosen: Vec<Option<ImageSize>>,
 }
 
-/// The sizes of the images of values that are stored channels last.
-type Chosen = Vec<Option<ImageSize>>;
+/// Values that have to be stored in one order, with the sizes of their images.
+type Chain = Vec<(ValueId, ImageSize)>;
 
 impl<'a> Chains<'a> {
     fn new(steps: &'a [Step], values: &[Value], lasting: &[ValueId]) -> Self {
@@ -72,71 +89,90 @@ impl<'a> Chains<'a> {
                 }
             }
             for output in &step.outputs {
-                let of_run = matches!(values[output.value.index()].home, Home::Slot(_))
-                    && !lasting.contains(&output.value);
+                let of_run = matches!(values[output.value.index()].home, Home::Slot(_));
                 writers[output.value.index()] = Some(at).filter(|_| of_run);
             }
         }
-        Self { steps, writers, readers }
+        for value in lasting {
+            writers[value.index()] = None;
+        }
+        Self { steps, writers, readers, chosen: vec![None; values.len()] }
     }
 
-    /// The images around small depthwise windows, then those that only products read, if that spares copies.
-    fn choose(&self) -> Chosen {
-        let mut chosen = vec![None; self.writers.len()];
-        for step in self.steps {
-            let Some(step) = ImageStep::of(step) else { continue };
-            if let Some(WindowImage { value: image, size, columns }) = step.image_of_windows()
-                && columns <= MOST_COLUMNS
-                && size.channels >= FEWEST_CHANNELS
-                && size.channels * size.pixels <= MOST_ELEMENTS
-                && let Some(more) = self.chain(image, &chosen)
-            {
-                chosen = more;
-            }
+    /// Chooses the `small` images and what must be stored as they are. Then it chooses images beside these that only products
+    /// read, if that spares copies.
+    fn choose(&mut self, small: &[ValueId]) {
+        for &image in small {
+            let chain = self.chain(image).unwrap_or_default();
+            self.add(&chain);
         }
-        if chosen.iter().any(Option::is_some) {
-            for value in (0..self.writers.len()).map(|at| ValueId(at as u32)) {
-                if let Some(more) = self.chain(value, &chosen)
-                    && self.spared_copies(&more) > self.spared_copies(&chosen)
+        for step in self.steps {
+            let Some([read, written]) = self.ends_of_product(step) else { continue };
+            for [value, beside] in [[read, written], [written, read]] {
+                if self.is_chosen(beside)
+                    && !self.is_chosen(value)
+                    && let Some(chain) = self.chain(value)
+                    && self.spares_copies(&chain)
                 {
-                    chosen = more;
+                    self.add(&chain);
                 }
             }
         }
-        chosen
     }
 
-    /// Adds `value` and all others that must be stored in its order to those that are `chosen`; `None` if some cannot be.
-    fn chain(&self, value: ValueId, chosen: &Chosen) -> Option<Chosen> {
-        let (mut chain, mut chosen) = (vec![value], chosen.clone());
-        let mut done = 0;
-        while let Some(&value) = chain.get(done) {
-            done += 1;
+    fn is_chosen(&self, value: ValueId) -> bool {
+        self.chosen[value.index()].is_some()
+    }
+
+    fn add(&mut self, chain: &[(ValueId, ImageSize)]) {
+        for &(value, size) in chain {
+            self.chosen[value.index()] = Some(size);
+        }
+    }
+
+    /// The values that must be stored in the order of `value` and are not chosen yet, `value` among them; `None` if some of
+    /// them keep their order.
+    fn chain(&self, value: ValueId) -> Option<Chain> {
+        let (mut chain, mut next) = (Chain::new(), vec![value]);
+        while let Some(value) = next.pop() {
+            if self.is_chosen(value) || chain.iter().any(|&(other, _)| other == value) {
+                continue;
+            }
             let writer = ImageStep::of(&self.steps[self.writers[value.index()]?])?;
             let size = writer.result();
-            chosen[value.index()] = Some(size);
-            let mut alike: SmallVec<[ValueId; 8]> = writer.read_alike().collect();
+            chain.push((value, size));
+            next.extend(writer.read_alike());
             for &(at, operand) in &self.readers[value.index()] {
                 let reader = ImageStep::of(&self.steps[at])?;
                 reader.channels_last(operand, size)?;
                 if self.steps[at].operands[operand].space != Space::W {
-                    alike.push(self.steps[at].outputs[0].value);
+                    next.push(self.steps[at].outputs[0].value);
                 }
             }
-            alike.retain(|other| !chain.contains(other) && chosen[other.index()].is_none());
-            chain.extend(alike);
         }
-        Some(chosen)
+        Some(chain)
     }
 
-    /// The number of products that read images in the order in which they write theirs, less the number of others.
-    fn spared_copies(&self, chosen: &Chosen) -> i64 {
-        let orders = self.steps.iter().filter_map(|step| {
-            let ImageStep { .. } = ImageStep::of(step)?;
-            let mut operands = step.operands.iter();
-            let image = operands.find(|operand| operand.space == Space::W)?.source.value()?;
-            Some([image, step.outputs[0].value].map(|value| chosen[value.index()].is_some()))
-        });
-        orders.map(|[read, written]| if read == written { 1 } else { -1 }).sum()
+    /// Returns whether more products read and write images in one order once `chain` is chosen.
+    fn spares_copies(&self, chain: &[(ValueId, ImageSize)]) -> bool {
+        let mut spared = 0;
+        for &(value, _) in chain {
+            let writer = self.writers[value.index()].into_iter();
+            let readers = self.readers[value.index()].iter().map(|&(step, _)| step);
+            for step in writer.chain(readers) {
+                let Some(ends) = self.ends_of_product(&self.steps[step]) else { continue };
+                let before = ends.map(|end| self.is_chosen(end));
+                let after = ends
+                    .map(|end| self.is_chosen(end) || chain.iter().any(|&(value, _)| value == end));
+                spared += i32::from(after[0] == after[1]) - i32::from(before[0] == before[1]);
+            }
+        }
+        spared > 0
+    }
+
+    /// The image that a product reads as its right operand, and the image that it writes.
+    fn ends_of_product(&self, step: &Step) -> Option<[ValueId; 2]> {
+        let image = step.operands.iter().find(|operand| operand.space == Space::W)?;
+        Some([image.source.value()?, step.outputs.first()?.value])
     }
 }
