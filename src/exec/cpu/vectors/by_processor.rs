@@ -21,14 +21,14 @@ macro_rules! loops {
         }
 
         impl $loops {
-            /// The best for the instructions of this processor.
+            /// The best functions for this processor.
             $visible fn native() -> &'static Self {
                 static NATIVE: std::sync::LazyLock<&$loops> =
                     std::sync::LazyLock::new(|| $loops::all()[0]);
                 *NATIVE
             }
 
-            /// Those that this processor can run, the best first.
+            /// The functions that this processor can run, the best first.
             fn all() -> Vec<&'static Self> {
                 let mut all: Vec<&'static Self> = Vec::new();
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
