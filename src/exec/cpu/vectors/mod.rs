@@ -1,5 +1,6 @@
 //! Vectors of `f32`, as the innermost loops of forms use them.
 
+pub(crate) mod by_processor;
 pub(crate) mod exponential;
 pub(crate) mod links;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]

@@ -1,8 +1,7 @@
 //! The running softmax of a block of queries, whose scores lie side by side.
 
-use std::sync::LazyLock;
-
-use crate::exec::cpu::vectors::{self, SimdVector, exponential};
+use crate::exec::cpu::vectors::by_processor::loops;
+use crate::exec::cpu::vectors::{SimdVector, exponential};
 
 /// Queries of a block: a multiple of the columns of every kernel's panels and of every vector.
 pub(super) const QUERIES: usize = 48;
@@ -25,15 +24,14 @@ impl SoftmaxState {
     /// Turns the scores of some keys, a row each, into weights relative to the greatest score so far. Returns the factors
     /// for sums of earlier keys.
     pub fn weigh(&mut self, scores: &mut [f32]) -> ByQuery {
-        static NATIVE: LazyLock<Weigh> = LazyLock::new(|| all()[0]);
-        self.weigh_by(*NATIVE, scores)
+        self.weigh_by(Loops::native(), scores)
     }
 
-    fn weigh_by(&mut self, by: Weigh, scores: &mut [f32]) -> ByQuery {
+    fn weigh_by(&mut self, by: &Loops, scores: &mut [f32]) -> ByQuery {
         let mut factors = [1.0; QUERIES];
         let (rows, _) = scores.as_chunks_mut();
-        // SAFETY: the processor has the instructions of `by` (`all`).
-        unsafe { by(self, rows, &mut factors) };
+        // SAFETY: the processor has the instructions of `by` (`Loops::all`).
+        unsafe { (by.weigh)(self, rows, &mut factors) };
         factors
     }
 
@@ -43,42 +41,12 @@ impl SoftmaxState {
     }
 }
 
-/// The function for the instructions of one kind of processor.
-type Weigh = unsafe fn(&mut SoftmaxState, &mut [ByQuery], &mut ByQuery);
+loops! {
+    /// The function for the instructions of one kind of processor.
+    struct Loops {}
 
-/// The functions that this processor can run, the best first.
-fn all() -> Vec<Weigh> {
-    let mut all: Vec<Weigh> = Vec::new();
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        if vectors::has_avx512() {
-            all.push(weigh_avx512);
-        }
-        if vectors::has_avx2() {
-            all.push(weigh_avx2);
-        }
-    }
-    all.push(weigh_plain);
-    all
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,avx2,fma")]
-unsafe fn weigh_avx512(state: &mut SoftmaxState, rows: &mut [ByQuery], factors: &mut ByQuery) {
-    // SAFETY: as the caller promises.
-    unsafe { weigh::<std::arch::x86_64::__m512>(state, rows, factors) }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn weigh_avx2(state: &mut SoftmaxState, rows: &mut [ByQuery], factors: &mut ByQuery) {
-    // SAFETY: as the caller promises.
-    unsafe { weigh::<std::arch::x86_64::__m256>(state, rows, factors) }
-}
-
-unsafe fn weigh_plain(state: &mut SoftmaxState, rows: &mut [ByQuery], factors: &mut ByQuery) {
-    // SAFETY: as the caller promises.
-    unsafe { weigh::<vectors::Plain>(state, rows, factors) }
+    unsafe fn weigh(state: &mut SoftmaxState, rows: &mut [ByQuery], factors: &mut ByQuery) =
+        any_weigh::<V>(state, rows, factors);
 }
 
 /// Keys whose scores are taken together, so that an operation seldom waits for the one before.
@@ -89,7 +57,7 @@ const TOGETHER: usize = 4;
 /// # Safety
 /// The processor has the instructions of `V`.
 #[inline(always)]
-unsafe fn weigh<V: SimdVector>(
+unsafe fn any_weigh<V: SimdVector>(
     state: &mut SoftmaxState,
     rows: &mut [ByQuery],
     factors: &mut ByQuery,
@@ -162,7 +130,7 @@ mod tests {
     /// Weights of blocks of rows, with the factors of later blocks, are the softmax over all rows.
     #[test]
     fn blocks_of_scores_become_the_weights_of_a_softmax() {
-        for by in all() {
+        for by in Loops::all() {
             for lens in [&[1][..], &[3], &[4, 5], &[17, 2, 130]] {
                 let count: usize = lens.iter().sum();
                 let mut scores = floats(count * QUERIES);

@@ -3,10 +3,9 @@
 mod link;
 mod loops;
 
-use std::sync::LazyLock;
-
 pub(crate) use self::link::{AffineClamp, LaneLink, LaneOperand, Link};
-use self::loops::Block;
+use self::loops::{Block, any_links, any_rows};
+use crate::exec::cpu::vectors::by_processor::loops;
 
 /// The links of some rows of sums. Each row has operands of its own.
 pub(crate) struct RowLinks<'s> {
@@ -42,51 +41,52 @@ impl<'s> RowLinks<'s> {
         assert!(column + width <= self.columns);
         let links = &self.links[row * self.per_row..(row + rows) * self.per_row];
         let block = Block { links, per_row: self.per_row, column, width, sums, stride };
-        // SAFETY: the processor has the instructions (`all`), operands have all columns (`new`), and the rest is as the
+        // SAFETY: the processor has the instructions (`Loops::all`), operands have all columns (`new`), and the rest is as the
         // caller promises.
-        unsafe { (native().rows)(&block) }
+        unsafe { (Loops::native().rows)(&block) }
     }
 }
 
-/// The loops for the instructions of one kind of processor.
-#[derive(Clone, Copy)]
-struct Loops {
+loops! {
+    /// The loops for the instructions of one kind of processor.
+    struct Loops {}
+
+    // Vectors at a time.
+    const MANY = [8, 4, 4];
+
     /// Applies links to `len` lanes at `from`, and writes the results to `to`.
     ///
     /// # Safety
     /// As for [`apply_links_by`].
-    links: unsafe fn(&[LaneLink<'_>], from: *const f32, to: *mut f32, len: usize),
+    unsafe fn links(links: &[LaneLink<'_>], from: *const f32, to: *mut f32, len: usize) =
+        any_links::<V, MANY>(links, 0, from, to, len);
+
     /// Replaces the sums of a block by the results of the links of its rows.
     ///
     /// # Safety
     /// As for [`RowLinks::finish`].
-    rows: unsafe fn(&Block<'_>),
+    unsafe fn rows(block: &Block<'_>) = any_rows::<V, MANY>(block);
 }
 
 /// Writes to `to` the results of `links`, of which the first takes the lanes of `from`.
 pub(crate) fn apply_links(links: &[LaneLink<'_>], from: &[f32], to: &mut [f32]) {
     assert!(from.len() >= to.len(), "each lane has a first value");
     // SAFETY: both slices have the lanes.
-    unsafe { apply_links_by(native(), links, from.as_ptr(), to.as_mut_ptr(), to.len()) }
+    unsafe { apply_links_by(Loops::native(), links, from.as_ptr(), to.as_mut_ptr(), to.len()) }
 }
 
 /// Replaces `lanes` by the results of `links`.
 pub(crate) fn apply_links_in_place(links: &[LaneLink<'_>], lanes: &mut [f32]) {
     let (first, len) = (lanes.as_mut_ptr(), lanes.len());
     // SAFETY: the slice has the lanes.
-    unsafe { apply_links_by(native(), links, first, first, len) }
-}
-
-fn native() -> Loops {
-    static NATIVE: LazyLock<Loops> = LazyLock::new(|| all()[0]);
-    *NATIVE
+    unsafe { apply_links_by(Loops::native(), links, first, first, len) }
 }
 
 /// # Safety
-/// `by` is one of [`all`] loops. `len` lanes exist at `from` and at `to`, which are the same or lie apart, and nothing else
+/// `by` is one of [`Loops::all`]. `len` lanes exist at `from` and at `to`, which are the same or lie apart, and nothing else
 /// accesses those at `to` meanwhile.
 unsafe fn apply_links_by(
-    by: Loops,
+    by: &Loops,
     links: &[LaneLink<'_>],
     from: *const f32,
     to: *mut f32,
@@ -97,58 +97,6 @@ unsafe fn apply_links_by(
     unsafe { (by.links)(links, from, to, len) }
 }
 
-/// The loops that this processor can run, the best first.
-fn all() -> Vec<Loops> {
-    let mut all = Vec::new();
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use crate::exec::cpu::vectors;
-        if vectors::has_avx512() {
-            all.push(avx512::LOOPS);
-        }
-        if vectors::has_avx2() {
-            all.push(avx2::LOOPS);
-        }
-    }
-    all.push(plain::LOOPS);
-    all
-}
-
-/// The loops for vectors of a kind, so many vectors at a time.
-macro_rules! loops {
-    ($name:ident, $vector:path, $(($features:literal),)? $many:literal) => {
-        mod $name {
-            use crate::exec::cpu::vectors::links::loops::{Block, any_links, any_rows};
-            use crate::exec::cpu::vectors::links::{LaneLink, Loops};
-
-            pub(super) const LOOPS: Loops = Loops { links, rows };
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn links(
-                links: &[LaneLink<'_>],
-                from: *const f32,
-                to: *mut f32,
-                len: usize,
-            ) {
-                // SAFETY: as the caller promises.
-                unsafe { any_links::<$vector, $many>(links, 0, from, to, len) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn rows(block: &Block<'_>) {
-                // SAFETY: as the caller promises.
-                unsafe { any_rows::<$vector, $many>(block) }
-            }
-        }
-    };
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-loops!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma"), 8);
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-loops!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 4);
-loops!(plain, crate::exec::cpu::vectors::Plain, 4);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +106,7 @@ mod tests {
     /// Checks the results of `links` by the loops of all processors, in a slice of its own and in place. `one` is the
     /// result of a lane at a position.
     fn check(links: &[LaneLink<'_>], from: &[f32], one: impl Fn(f32, usize) -> f32) {
-        for by in all() {
+        for by in Loops::all() {
             let mut to = vec![9.0; from.len()];
             let mut both = from.to_vec();
             // SAFETY: all have the lanes.

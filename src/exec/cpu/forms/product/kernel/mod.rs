@@ -5,45 +5,47 @@ mod operands;
 mod tiles;
 mod transpose;
 
-use std::sync::LazyLock;
-
 pub(crate) use self::operands::{
     DotProducts, PanelProduct, Panels, Rows, StripProduct, TransposedLeftProduct,
 };
+use crate::exec::cpu::vectors::SimdVector;
+use crate::exec::cpu::vectors::by_processor::loops;
 
-/// The functions for one set of instructions.
-pub(crate) struct Kernel {
-    /// Columns of a panel.
-    pub panel_width: usize,
-    /// Lanes of a vector.
-    lanes: usize,
-    panels: unsafe fn(&PanelProduct<'_>, *mut f32, usize, bool),
-    transposed_left: unsafe fn(&TransposedLeftProduct<'_>, *mut f32, usize, bool),
-    dots: unsafe fn(&DotProducts<'_>, *mut f32, usize, bool),
-    strips: unsafe fn(&StripProduct<'_>, *mut f32, usize),
-    transpose: unsafe fn([usize; 2], Rows<'_>, f32, *mut f32),
+loops! {
+    /// The functions for one set of instructions.
+    pub(crate) struct Kernel {
+        /// Columns of a panel.
+        panel_width: VECTORS * V::LEN,
+        /// Lanes of a vector.
+        lanes: V::LEN,
+    }
+
+    // Vectors of a panel, and rows of a tile. Twelve sums fill 16 registers beside the elements that they take in, and
+    // 24 sums fill 32.
+    const VECTORS = [3, 2, 3];
+    const HIGH = [8, 6, 4];
+
+    unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) =
+        tiles::panels::<V, VECTORS, HIGH>(product, out, stride, more);
+
+    unsafe fn transposed_left(
+        product: &TransposedLeftProduct<'_>,
+        out: *mut f32,
+        stride: usize,
+        more: bool,
+    ) = tiles::transposed_left::<V, VECTORS, HIGH>(product, out, stride, more);
+
+    unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) =
+        dot_tiles::dots::<V>(product, out, stride, more);
+
+    unsafe fn strips(product: &StripProduct<'_>, out: *mut f32, stride: usize) =
+        tiles::strips::<V>(product, out, stride);
+
+    unsafe fn transpose(size: [usize; 2], from: Rows<'_>, scale: f32, out: *mut f32) =
+        transpose::transpose::<V>(size, from, scale, VECTORS * V::LEN, out);
 }
 
 impl Kernel {
-    /// The best kernel for the instructions of this processor.
-    pub fn native() -> &'static Self {
-        static NATIVE: LazyLock<&'static Kernel> = LazyLock::new(|| Kernel::all()[0]);
-        *NATIVE
-    }
-
-    /// The kernels that this processor can run, the best first.
-    fn all() -> Vec<&'static Self> {
-        let mut all = Vec::new();
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            use crate::exec::cpu::vectors::{has_avx2, has_avx512};
-            all.extend(has_avx512().then_some(&avx512::KERNEL));
-            all.extend(has_avx2().then_some(&avx2::KERNEL));
-        }
-        all.push(&plain::KERNEL);
-        all
-    }
-
     /// Computes the sums of `product`, and adds them to those at `out` if `more`.
     ///
     /// # Safety
@@ -133,74 +135,6 @@ impl Kernel {
         unsafe { (self.strips)(product, out, stride) }
     }
 }
-
-/// The functions for vectors of a kind: panels of so many vectors, in tiles of so many rows.
-macro_rules! kernel {
-    ($name:ident, $vector:path, $(($features:literal),)? $vectors:literal by $high:literal) => {
-        mod $name {
-            use crate::exec::cpu::forms::product::kernel::operands::{
-                TransposedLeftProduct, DotProducts, PanelProduct, Rows, StripProduct,
-            };
-            use crate::exec::cpu::forms::product::kernel::{Kernel, dot_tiles, tiles, transpose};
-            use crate::exec::cpu::vectors::SimdVector;
-
-            type Vector = $vector;
-
-            pub(super) static KERNEL: Kernel = Kernel {
-                panel_width: $vectors * Vector::LEN,
-                lanes: Vector::LEN,
-                panels,
-                transposed_left,
-                dots,
-                strips,
-                transpose,
-            };
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn panels(product: &PanelProduct<'_>, out: *mut f32, stride: usize, more: bool) {
-                // SAFETY: as the caller promises.
-                unsafe { tiles::panels::<Vector, $vectors, $high>(product, out, stride, more) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn transposed_left(
-                product: &TransposedLeftProduct<'_>,
-                out: *mut f32,
-                stride: usize,
-                more: bool,
-            ) {
-                // SAFETY: as the caller promises.
-                unsafe { tiles::transposed_left::<Vector, $vectors, $high>(product, out, stride, more) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn transpose(size: [usize; 2], from: Rows<'_>, scale: f32, out: *mut f32) {
-                let wide = $vectors * Vector::LEN;
-                // SAFETY: as the caller promises.
-                unsafe { transpose::transpose::<Vector>(size, from, scale, wide, out) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn dots(product: &DotProducts<'_>, out: *mut f32, stride: usize, more: bool) {
-                // SAFETY: as the caller promises.
-                unsafe { dot_tiles::dots::<Vector>(product, out, stride, more) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn strips(product: &StripProduct<'_>, out: *mut f32, stride: usize) {
-                // SAFETY: as the caller promises.
-                unsafe { tiles::strips::<Vector>(product, out, stride) }
-            }
-        }
-    };
-}
-
-// Twelve sums fill 16 registers beside the elements that they take in, and 24 sums fill 32.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-kernel!(avx512, std::arch::x86_64::__m512, ("avx512f,avx2,fma"), 3 by 8);
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-kernel!(avx2, std::arch::x86_64::__m256, ("avx2,fma"), 2 by 6);
-kernel!(plain, crate::exec::cpu::vectors::Plain, 3 by 4);
 
 #[cfg(test)]
 mod tests {

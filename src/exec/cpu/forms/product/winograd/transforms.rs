@@ -1,9 +1,8 @@
 //! The transforms of filters, of tiles and of their products (Lavin and Gray, 2016, section 4.1).
 
-use std::sync::LazyLock;
-
 use super::super::kernel::Rows;
 use crate::exec::cpu::vectors::SimdVector;
+use crate::exec::cpu::vectors::by_processor::loops;
 
 /// Most elements of a vector, each of another tile.
 const LONGEST: usize = 16;
@@ -38,11 +37,20 @@ pub(super) fn transform_filter(filter: &[f32; 9]) -> [f32; 16] {
     points
 }
 
-/// The transforms for the instructions of one kind of processor.
-#[derive(Clone, Copy)]
-struct Transforms {
-    tiles: unsafe fn(Rows<'_>, usize, Tiles, usize, &mut [f32]),
-    results: unsafe fn(&[f32], usize, Tiles, usize, &mut [f32]) -> bool,
+loops! {
+    /// The transforms for the instructions of one kind of processor.
+    struct Transforms {}
+
+    unsafe fn tiles(image: Rows<'_>, rows: usize, tiles: Tiles, pitch: usize, out: &mut [f32]) =
+        any_tiles::<V>(image, rows, tiles, pitch, out);
+
+    unsafe fn results(
+        products: &[f32],
+        pitch: usize,
+        tiles: Tiles,
+        width: usize,
+        sums: &mut [f32],
+    ) -> bool = any_results::<V>(products, pitch, tiles, width, sums);
 }
 
 /// Writes Bᵀ·d·B of the tiles d of one channel, each of 4×4 elements of an `image` of `rows` rows. The values of a point lie
@@ -55,8 +63,8 @@ pub(super) fn transform_tiles(
     pitch: usize,
     out: &mut [f32],
 ) {
-    // SAFETY: the processor has the instructions (`all`).
-    unsafe { (native().tiles)(image, rows, tiles, pitch, out) }
+    // SAFETY: the processor has the instructions (`Transforms::all`).
+    unsafe { (Transforms::native().tiles)(image, rows, tiles, pitch, out) }
 }
 
 /// Writes the sums Aᵀ·m·A of the `products` m of a filter to rows of `width`. Those of the next point lie `pitch` elements on.
@@ -68,74 +76,9 @@ pub(super) fn results_of_products(
     width: usize,
     sums: &mut [f32],
 ) -> bool {
-    // SAFETY: the processor has the instructions (`all`).
-    unsafe { (native().results)(products, pitch, tiles, width, sums) }
+    // SAFETY: the processor has the instructions (`Transforms::all`).
+    unsafe { (Transforms::native().results)(products, pitch, tiles, width, sums) }
 }
-
-fn native() -> Transforms {
-    static NATIVE: LazyLock<Transforms> = LazyLock::new(|| all()[0]);
-    *NATIVE
-}
-
-/// The transforms that this processor can run, the best first.
-fn all() -> Vec<Transforms> {
-    let mut all = Vec::new();
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use crate::exec::cpu::vectors;
-        if vectors::has_avx512() {
-            all.push(avx512::TRANSFORMS);
-        }
-        if vectors::has_avx2() {
-            all.push(avx2::TRANSFORMS);
-        }
-    }
-    all.push(plain::TRANSFORMS);
-    all
-}
-
-macro_rules! transforms {
-    ($name:ident, $vector:path $(, $features:literal)?) => {
-        mod $name {
-            use crate::exec::cpu::forms::product::kernel::Rows;
-            use crate::exec::cpu::forms::product::winograd::transforms::{
-                Tiles, Transforms, any_results, any_tiles,
-            };
-
-            pub(super) const TRANSFORMS: Transforms = Transforms { tiles, results };
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn tiles(
-                image: Rows<'_>,
-                rows: usize,
-                tiles: Tiles,
-                pitch: usize,
-                out: &mut [f32],
-            ) {
-                // SAFETY: as the caller promises.
-                unsafe { any_tiles::<$vector>(image, rows, tiles, pitch, out) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn results(
-                products: &[f32],
-                pitch: usize,
-                tiles: Tiles,
-                width: usize,
-                sums: &mut [f32],
-            ) -> bool {
-                // SAFETY: as the caller promises.
-                unsafe { any_results::<$vector>(products, pitch, tiles, width, sums) }
-            }
-        }
-    };
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-transforms!(avx512, std::arch::x86_64::__m512, "avx512f,avx2,fma");
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-transforms!(avx2, std::arch::x86_64::__m256, "avx2,fma");
-transforms!(plain, crate::exec::cpu::vectors::Plain);
 
 /// The first tiles of vectors that cover rows of tiles. The last vector overlaps another, or reaches past a short row.
 #[inline(always)]
@@ -294,7 +237,7 @@ mod tests {
 
     /// The sums of a filter over an image of `rows` by `columns` elements, by `transforms`.
     fn sums(
-        Transforms { tiles, results }: Transforms,
+        &Transforms { tiles, results }: &Transforms,
         (image, stride): (&[f32], usize),
         [rows, columns]: [usize; 2],
         filter: &[f32; 9],
@@ -303,7 +246,7 @@ mod tests {
         let all = Tiles { down: height.div_ceil(2), along: width.div_ceil(2) };
         let pitch = all.pitch(1);
         let mut products = vec![f32::NAN; POINTS * pitch];
-        // SAFETY: the processor has the instructions (`all`).
+        // SAFETY: the processor has the instructions (`Transforms::all`).
         unsafe { tiles(Rows { data: image, stride }, rows, all, pitch, &mut products) };
         for (products, point) in products.chunks_mut(pitch).zip(transform_filter(filter)) {
             products.iter_mut().for_each(|product| *product *= point);
@@ -319,7 +262,7 @@ mod tests {
     #[test]
     fn transforms_of_any_processor_are_convolutions() {
         let filter = std::array::from_fn(|at| (at as f32 - 3.0) * 2.0);
-        for transforms in all() {
+        for transforms in Transforms::all() {
             for [height, width] in [
                 [1_usize, 1_usize],
                 [2, 2],
