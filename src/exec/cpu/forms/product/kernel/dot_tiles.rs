@@ -30,9 +30,9 @@ pub(super) unsafe fn dots<V: SimdVector>(
     // SAFETY: as the caller promises.
     unsafe {
         match rows {
-            1 if V::LEN == SUMS => dot_bands::<V, 16>(size, (x, w), (out, stride), more),
+            1 if const { V::LEN == SUMS } => dot_bands::<V, 16>(size, (x, w), (out, stride), more),
             1 => dot_bands::<V, 8>(size, (x, w), (out, stride), more),
-            2 if V::LEN == SUMS => dot_bands::<V, 8>(size, (x, w), (out, stride), more),
+            2 if const { V::LEN == SUMS } => dot_bands::<V, 8>(size, (x, w), (out, stride), more),
             _ => dot_bands::<V, 4>(size, (x, w), (out, stride), more),
         }
     }
@@ -65,9 +65,11 @@ unsafe fn dot_bands<V: SimdVector, const N: usize>(
             unsafe {
                 match height {
                     1 => dot_tile::<V, 1, N>(depth, x, w, target),
-                    2 if 2 * N <= SUMS => dot_tile::<V, 2, N>(depth, x, w, target),
-                    3 if 3 * N <= SUMS => dot_tile::<V, 3, N>(depth, x, w, target),
-                    _ if 4 * N <= SUMS => dot_tile::<V, 4, N>(depth, x, w, target),
+                    2 if const { 2 * N <= SUMS } => dot_tile::<V, 2, N>(depth, x, w, target),
+                    3 if const { 3 * N <= SUMS } => dot_tile::<V, 3, N>(depth, x, w, target),
+                    4 if const { V::LEN == SUMS && 4 * N <= SUMS } => {
+                        dot_tile::<V, 4, N>(depth, x, w, target)
+                    }
                     _ => unreachable!("a band is as wide as its rows allow"),
                 }
             }

@@ -67,6 +67,8 @@ pub(crate) struct StripProduct<'a> {
 
 /// The rows of a left operand, by address.
 pub(crate) trait LeftRows: Copy {
+    /// True if the right operand may lie in any way, and false if it lies by rows.
+    const TAKES_ANY: bool;
     /// The address of element `k` of a row.
     fn element(self, row: usize, k: usize) -> *const f32;
     /// The rows from element `k` on.
@@ -83,6 +85,8 @@ pub(crate) struct ByRows {
 }
 
 impl LeftRows for ByRows {
+    const TAKES_ANY: bool = true;
+
     #[inline(always)]
     fn element(self, row: usize, k: usize) -> *const f32 {
         self.start.wrapping_add(row * self.stride + k)
@@ -107,6 +111,8 @@ pub(crate) struct ByColumns {
 }
 
 impl LeftRows for ByColumns {
+    const TAKES_ANY: bool = false;
+
     #[inline(always)]
     fn element(self, row: usize, k: usize) -> *const f32 {
         self.start.wrapping_add(row + k * self.stride)

@@ -74,7 +74,7 @@ unsafe fn all_tiles<V: SimdVector, const P: usize, const HIGH: usize, X: LeftRow
             // SAFETY: all elements of the tile exist, as the caller of `panels` promises.
             unsafe {
                 match w {
-                    Panels::Packed { data, pitch } => {
+                    Panels::Packed { data, pitch } if const { X::TAKES_ANY } => {
                         let start = data.as_ptr().wrapping_add(panel * pitch);
                         let rows = Stepped::<true> { start, step: P * V::LEN };
                         any_tile::<V, P, HIGH, true, _, _>(size, x, rows, target);
@@ -88,11 +88,12 @@ unsafe fn all_tiles<V: SimdVector, const P: usize, const HIGH: usize, X: LeftRow
                             any_tile::<V, P, HIGH, false, _, _>(size, x, rows, target);
                         }
                     }
-                    Panels::Scattered(data, offsets) => {
+                    Panels::Scattered(data, offsets) if const { X::TAKES_ANY } => {
                         let start = data.as_ptr().wrapping_add(column);
                         let rows = Scattered { start, offsets: offsets.as_ptr() };
                         any_tile::<V, P, HIGH, true, _, _>(size, x, rows, target);
                     }
+                    _ => unreachable!("the right operand lies by rows"),
                 }
             }
             row += height;
@@ -134,7 +135,7 @@ unsafe fn any_tile<
     unsafe {
         match vectors {
             1 => tile_of::<V, 1, HIGH, WHOLE, X, W>(height, depth, x, w, target),
-            2 => tile_of::<V, 2, HIGH, WHOLE, X, W>(height, depth, x, w, target),
+            2 if const { 2 < P } => tile_of::<V, 2, HIGH, WHOLE, X, W>(height, depth, x, w, target),
             _ => tile_of::<V, P, HIGH, WHOLE, X, W>(height, depth, x, w, target),
         }
     }
@@ -164,12 +165,12 @@ unsafe fn tile_of<
         // No code is made for heights beyond `HIGH`.
         match height {
             1 => tile::<V, 1, P, WHOLE, X, W>(depth, x, w, target),
-            2 if 2 < HIGH => tile::<V, 2, P, WHOLE, X, W>(depth, x, w, target),
-            3 if 3 < HIGH => tile::<V, 3, P, WHOLE, X, W>(depth, x, w, target),
-            4 if 4 < HIGH => tile::<V, 4, P, WHOLE, X, W>(depth, x, w, target),
-            5 if 5 < HIGH => tile::<V, 5, P, WHOLE, X, W>(depth, x, w, target),
-            6 if 6 < HIGH => tile::<V, 6, P, WHOLE, X, W>(depth, x, w, target),
-            7 if 7 < HIGH => tile::<V, 7, P, WHOLE, X, W>(depth, x, w, target),
+            2 if const { 2 < HIGH } => tile::<V, 2, P, WHOLE, X, W>(depth, x, w, target),
+            3 if const { 3 < HIGH } => tile::<V, 3, P, WHOLE, X, W>(depth, x, w, target),
+            4 if const { 4 < HIGH } => tile::<V, 4, P, WHOLE, X, W>(depth, x, w, target),
+            5 if const { 5 < HIGH } => tile::<V, 5, P, WHOLE, X, W>(depth, x, w, target),
+            6 if const { 6 < HIGH } => tile::<V, 6, P, WHOLE, X, W>(depth, x, w, target),
+            7 if const { 7 < HIGH } => tile::<V, 7, P, WHOLE, X, W>(depth, x, w, target),
             _ => tile::<V, HIGH, P, WHOLE, X, W>(depth, x, w, target),
         }
     }
