@@ -5,33 +5,9 @@
 use super::link::{LaneLink, LaneOperand, Link};
 use crate::exec::cpu::vectors::SimdVector;
 
-/// Sums of some rows, and the links of each.
-pub(super) struct Block<'s> {
-    pub links: &'s [LaneLink<'s>],
-    pub per_row: usize,
-    pub column: usize,
-    pub width: usize,
-    pub sums: *mut f32,
-    pub stride: usize,
-}
-
-/// Replaces the sums of all rows of `block` by the results of their links.
-///
-/// # Safety
-/// The processor has the instructions of `V`, the sums of the block exist, and operands have at least `column + width`
-/// lanes, none of which is a sum.
-#[inline(always)]
-pub(super) unsafe fn any_rows<V: SimdVector, const N: usize>(block: &Block<'_>) {
-    for (row, links) in block.links.chunks_exact(block.per_row).enumerate() {
-        let sums = block.sums.wrapping_add(row * block.stride);
-        // SAFETY: as the caller promises.
-        unsafe { any_links::<V, N>(links, block.column, sums, sums, block.width) }
-    }
-}
-
-/// Computes the `len` lanes at `to` from those at `from`, `N` vectors at a time. The operands of the first lane are at
-/// position `first`. The last vectors are computed at once too: each turn chooses the loop of each operation
-/// anew.
+/// Computes the `len` lanes at `to` from those at `from`, `N` vectors at a time. `N` is at least 4 and at most 8. The operands
+/// of the first lane are at position `first`. The last vectors are computed at once too: each turn chooses the loop of each
+/// operation anew.
 ///
 /// # Safety
 /// The processor has the instructions of `V`. The lanes at `from` and `to` exist, and are the same or lie apart. Operands
@@ -59,11 +35,12 @@ pub(super) unsafe fn any_links<V: SimdVector, const N: usize>(
             1 => apply_to_vectors::<V, 1>(links, first, from, to, left),
             2 => apply_to_vectors::<V, 2>(links, first, from, to, last(2)),
             3 => apply_to_vectors::<V, 3>(links, first, from, to, last(3)),
-            4 => apply_to_vectors::<V, 4>(links, first, from, to, last(4)),
-            5 => apply_to_vectors::<V, 5>(links, first, from, to, last(5)),
-            6 => apply_to_vectors::<V, 6>(links, first, from, to, last(6)),
-            7 => apply_to_vectors::<V, 7>(links, first, from, to, last(7)),
-            _ => apply_to_vectors::<V, 8>(links, first, from, to, last(8)),
+            // No code is made for more vectors than `N`.
+            4 if const { 4 < N } => apply_to_vectors::<V, 4>(links, first, from, to, last(4)),
+            5 if const { 5 < N } => apply_to_vectors::<V, 5>(links, first, from, to, last(5)),
+            6 if const { 6 < N } => apply_to_vectors::<V, 6>(links, first, from, to, last(6)),
+            7 if const { 7 < N } => apply_to_vectors::<V, 7>(links, first, from, to, last(7)),
+            _ => apply_to_vectors::<V, N>(links, first, from, to, last(N)),
         }
     }
 }

@@ -4,7 +4,7 @@ mod link;
 mod loops;
 
 pub(crate) use self::link::{AffineClamp, LaneLink, LaneOperand, Link};
-use self::loops::{Block, any_links, any_rows};
+use self::loops::any_links;
 use crate::exec::cpu::vectors::by_processor::loops;
 
 /// The links of some rows of sums. Each row has operands of its own.
@@ -39,11 +39,14 @@ impl<'s> RowLinks<'s> {
         stride: usize,
     ) {
         assert!(column + width <= self.columns);
+        let by = Loops::native();
         let links = &self.links[row * self.per_row..(row + rows) * self.per_row];
-        let block = Block { links, per_row: self.per_row, column, width, sums, stride };
-        // SAFETY: the processor has the instructions (`Loops::all`), operands have all columns (`new`), and the rest is as the
-        // caller promises.
-        unsafe { (Loops::native().rows)(&block) }
+        for (row, links) in links.chunks_exact(self.per_row).enumerate() {
+            let sums = sums.wrapping_add(row * stride);
+            // SAFETY: the processor has the instructions (`Loops::all`), operands have all columns (`new`), and the rest is
+            // as the caller promises.
+            unsafe { (by.links)(links, column, sums, sums, width) }
+        }
     }
 }
 
@@ -54,18 +57,17 @@ loops! {
     // Vectors at a time.
     const MANY = [8, 4, 4];
 
-    /// Applies links to `len` lanes at `from`, and writes the results to `to`.
+    /// Applies links to `len` lanes at `from`, and writes the results to `to`. Operands begin at lane `first`.
     ///
     /// # Safety
     /// As for [`apply_links_by`].
-    unsafe fn links(links: &[LaneLink<'_>], from: *const f32, to: *mut f32, len: usize) =
-        any_links::<V, MANY>(links, 0, from, to, len);
-
-    /// Replaces the sums of a block by the results of the links of its rows.
-    ///
-    /// # Safety
-    /// As for [`RowLinks::finish`].
-    unsafe fn rows(block: &Block<'_>) = any_rows::<V, MANY>(block);
+    unsafe fn links(
+        links: &[LaneLink<'_>],
+        first: usize,
+        from: *const f32,
+        to: *mut f32,
+        len: usize,
+    ) = any_links::<V, MANY>(links, first, from, to, len);
 }
 
 /// Writes to `to` the results of `links`, of which the first takes the lanes of `from`.
@@ -94,7 +96,7 @@ unsafe fn apply_links_by(
 ) {
     assert!(links.iter().all(|link| link.reaches(len)), "an operand has all lanes");
     // SAFETY: the operands have all lanes, and the rest is as the caller promises.
-    unsafe { (by.links)(links, from, to, len) }
+    unsafe { (by.links)(links, 0, from, to, len) }
 }
 
 #[cfg(test)]
