@@ -44,30 +44,45 @@ pub(crate) fn for_each<T: Send, S>(
     work: impl Fn(&mut S, T) + Sync + Send,
 ) {
     if items.len() <= 1 {
-        return items.pop().into_iter().for_each(|item| work(&mut init(), item));
+        if let Some(item) = items.pop() {
+            work(&mut init(), item);
+        }
+        return;
     }
-    let helpers = count().min(items.len()) - 1;
-    let items: Vec<_> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
-    let (owner, taken) = (thread::current().id(), [AtomicUsize::new(0), AtomicUsize::new(0)]);
-    // An item that was taken from the other end is followed by such items alone.
-    let take_first = || {
-        let at = taken[0].fetch_add(1, Ordering::Relaxed);
-        items.get(at).and_then(|item| item.lock().take())
-    };
-    let take_last = || {
-        let at = items.len().checked_sub(1 + taken[1].fetch_add(1, Ordering::Relaxed));
-        at.and_then(|at| items[at].lock().take())
-    };
+    let items = behind_locks(items);
+    from_both_ends(items.len(), &|next| {
+        let Some(first) = take(&items, next()) else { return };
+        let mut state = init();
+        work(&mut state, first);
+        // An item that was taken from the other end is followed by such items alone.
+        while let Some(item) = take(&items, next()) {
+            work(&mut state, item);
+        }
+    });
+}
+
+/// The items, to be [taken](take) by threads. A function of its own is compiled once for each type.
+fn behind_locks<T>(items: Vec<T>) -> Vec<Mutex<Option<T>>> {
+    items.into_iter().map(|item| Mutex::new(Some(item))).collect()
+}
+
+/// Takes item `at`, if there is one that nobody has taken.
+fn take<T>(items: &[Mutex<Option<T>>], at: usize) -> Option<T> {
+    items.get(at)?.lock().take()
+}
+
+/// Calls `work` on this thread and on free helpers. Its argument returns the next number below `len` with each call: from the
+/// first on for this thread, and from the last on for the others. In the end it returns numbers that are no less than `len`.
+fn from_both_ends(len: usize, work: &(dyn Fn(&dyn Fn() -> usize) + Sync)) {
+    let helpers = count().min(len) - 1;
+    let (owner, given) = (thread::current().id(), [AtomicUsize::new(0), AtomicUsize::new(0)]);
     in_team(|team| {
         team.together(helpers, &|| {
             let is_owner = thread::current().id() == owner;
-            let take = || if is_owner { take_first() } else { take_last() };
-            let mut item = take();
-            let mut state = item.is_some().then(&init);
-            while let (Some(taken), Some(state)) = (item, &mut state) {
-                work(state, taken);
-                item = take();
-            }
+            work(&|| match is_owner {
+                true => given[0].fetch_add(1, Ordering::Relaxed),
+                false => len.wrapping_sub(1 + given[1].fetch_add(1, Ordering::Relaxed)),
+            });
         });
     });
 }
@@ -83,7 +98,9 @@ pub(crate) fn for_each_if<T: Send, S>(
         return for_each(items, init, work);
     }
     let mut state = init();
-    items.into_iter().for_each(|item| work(&mut state, item));
+    for item in items {
+        work(&mut state, item);
+    }
 }
 
 thread_local! {
