@@ -19,10 +19,9 @@ impl Markup {
         attributes: &[Attribute<'_>],
         inside: impl FnOnce(&mut Self),
     ) {
-        self.begin(tag, attributes);
-        self.text.push('>');
+        self.begin(tag, attributes, ">");
         inside(self);
-        let _ = write!(self.text, "</{tag}>");
+        self.end(tag);
     }
 
     /// An element with a text.
@@ -32,8 +31,7 @@ impl Markup {
 
     /// An element without an end of its own: `meta`, or one of SVG.
     pub fn empty(&mut self, tag: &str, attributes: &[Attribute<'_>]) {
-        self.begin(tag, attributes);
-        self.text.push_str("/>");
+        self.begin(tag, attributes, "/>");
     }
 
     pub fn text(&mut self, text: impl Display) {
@@ -49,13 +47,18 @@ impl Markup {
         self.text
     }
 
-    fn begin(&mut self, tag: &str, attributes: &[Attribute<'_>]) {
+    fn begin(&mut self, tag: &str, attributes: &[Attribute<'_>], end_of_tag: &str) {
         let _ = write!(self.text, "<{tag}");
         for (name, value) in attributes {
             let _ = write!(self.text, " {name}=\"");
             let _ = write!(Escaped(&mut self.text), "{value}");
             self.text.push('"');
         }
+        self.text.push_str(end_of_tag);
+    }
+
+    fn end(&mut self, tag: &str) {
+        let _ = write!(self.text, "</{tag}>");
     }
 }
 

@@ -27,6 +27,11 @@ impl KernelFunction {
 
     /// As [`call`](Self::call); failures count only where `live` holds.
     pub fn call_if(&self, live: &str, acc: &str, operand: impl Fn(usize) -> String) -> String {
+        self.called(live, acc, &operand)
+    }
+
+    /// See [`call_if`](Self::call_if). This is compiled once.
+    fn called(&self, live: &str, acc: &str, operand: &dyn Fn(usize) -> String) -> String {
         let live = self.takes_live.then(|| live.to_string());
         let acc = self.takes_acc.then(|| acc.to_string());
         let operands = self.operands.iter().map(|&o| operand(o));

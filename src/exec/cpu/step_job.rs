@@ -37,6 +37,15 @@ impl<'a> StepJob<'a> {
         space: Space,
         view: impl Fn(&'a View) -> Cow<'a, View>,
     ) -> Vec<Option<BoundInput<'a>>> {
+        self.bind(space, &view)
+    }
+
+    /// See [`inputs_through`](Self::inputs_through). This is compiled once.
+    fn bind(
+        &self,
+        space: Space,
+        view: &dyn Fn(&'a View) -> Cow<'a, View>,
+    ) -> Vec<Option<BoundInput<'a>>> {
         let bind = |operand: &'a StepOperand| {
             let value =
                 operand.source.value().and_then(|value| self.values[value.index()].as_deref());

@@ -162,13 +162,17 @@ fn reshape<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> TensorResul
 }
 
 fn permute<T: Element>(x: Tensor<'_, T>, axes: impl AsRef<[isize]>) -> TensorResult<'_, T> {
-    let (shape, axes) = (x.known_shape()?, axes.as_ref());
+    let order = order(x.known_shape()?, axes.as_ref())?;
+    Ok(moved("permute", x, Move::Permute(order)))
+}
+
+/// The old axes in their new order.
+fn order(shape: Shape, axes: &[isize]) -> Result<SmallVec<[usize; 4]>, MistakeKind> {
     let complete = axes.len() == shape.rank() && Axes::from(axes).resolve(&shape).is_ok();
     if !complete {
-        return Err(MistakeKind::Permutation { axes: axes.to_vec(), shape }.into());
+        return Err(MistakeKind::Permutation { axes: axes.to_vec(), shape });
     }
-    let order: Result<_, _> = axes.iter().map(|&axis| resolve(axis, &shape)).collect();
-    Ok(moved("permute", x, Move::Permute(order?)))
+    axes.iter().map(|&axis| resolve(axis, &shape)).collect()
 }
 
 fn transpose<T: Element>(x: Tensor<'_, T>) -> TensorResult<'_, T> {

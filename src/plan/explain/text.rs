@@ -54,7 +54,7 @@ impl<'a> Printer<'a> {
     }
 
     /// One line for all uploads or all residents, with the largest of them by name.
-    fn sources(&self, text: &mut String, what: &str, is_one: impl Fn(&Home) -> bool) {
+    fn sources(&self, text: &mut String, what: &str, is_one: fn(&Home) -> bool) {
         let size = |id: &ValueId| self.plan.values[id.index()].bytes(self.limits);
         let ids = (0..self.plan.values.len() as u32).map(ValueId);
         let mut ids: Vec<ValueId> =
@@ -66,7 +66,7 @@ impl<'a> Printer<'a> {
         let together = bytes(total(ids.iter().map(size)));
         let largest = if ids.len() > NAMED { "the largest " } else { "" };
         if ids.len() > NAMED {
-            ids.sort_by_key(|id| std::cmp::Reverse(size(id)));
+            ids.sort_unstable_by_key(|id| (std::cmp::Reverse(size(id)), *id));
             ids.truncate(NAMED);
         }
         let named = ids.iter().map(|&id| {

@@ -33,17 +33,28 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// If a call was refused, or the device is lost.
     pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
+        let Some(error) = self.first_error()? else { return Ok(()) };
+        Err(refused(&error, doing()))
+    }
+
+    /// See [`close`](Self::close). This is compiled once.
+    fn first_error(self) -> Result<Option<wgpu::Error>, DeviceError> {
         let errors = self.guards.map(|guards| guards.map(popped));
         // Memory first: the other errors may be its effects.
-        match errors.into_iter().flatten().rev().flatten().next() {
-            None => self.opened.health.check_not_lost(),
-            Some(wgpu::Error::OutOfMemory { .. }) => {
-                Err(DeviceError::OutOfMemory { doing: doing() })
-            }
-            Some(error) => {
-                self.opened.probe()?;
-                Err(DeviceError::Refused { doing: doing(), reason: error.to_string() })
-            }
+        let error = errors.into_iter().flatten().rev().flatten().next();
+        match error {
+            None => self.opened.health.check_not_lost()?,
+            Some(wgpu::Error::OutOfMemory { .. }) => {}
+            Some(_) => self.opened.probe()?,
         }
+        Ok(error)
+    }
+}
+
+/// The error of calls that were refused while `doing` something.
+fn refused(error: &wgpu::Error, doing: String) -> DeviceError {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => DeviceError::OutOfMemory { doing },
+        error => DeviceError::Refused { doing, reason: error.to_string() },
     }
 }
