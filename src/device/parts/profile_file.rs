@@ -76,7 +76,8 @@ fn encode(profile: &DeviceProfile) -> Option<Vec<u8>> {
 
 #[cfg(feature = "serde")]
 fn decode(bytes: &[u8]) -> Option<DeviceProfile> {
-    serde_json::from_slice(bytes).ok()
+    // A program is read from text too, by the same functions.
+    serde_json::from_str(str::from_utf8(bytes).ok()?).ok()
 }
 
 #[cfg(not(feature = "serde"))]
