@@ -4,11 +4,11 @@
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use super::plane_shape::PlaneShape;
+use crate::exec::cpu::vectors::SimdVector;
+use crate::exec::cpu::vectors::by_processor::loops;
 use crate::exec::cpu::vectors::links::AffineClamp;
-use crate::exec::cpu::vectors::{self, SimdVector};
 
 /// An image of one channel, with windows that slide over it and over its border.
 pub(super) struct ImagePlane<'p> {
@@ -28,59 +28,28 @@ pub(super) enum WindowResult<'p> {
     Greatest,
 }
 
-/// The loop for the instructions of one kind of processor.
-type RowsOfWindows = unsafe fn(&ImagePlane<'_>, Range<usize>, *mut f32);
+loops! {
+    /// The loop for the instructions of one kind of processor.
+    struct Loops {}
+
+    unsafe fn rows(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) =
+        any_rows::<V>(plane, rows, out);
+}
 
 /// Sets `out` to the results of all windows of some `rows`.
 pub(super) fn run(plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
-    static NATIVE: LazyLock<RowsOfWindows> = LazyLock::new(|| all()[0]);
-    run_by(*NATIVE, plane, rows, out);
+    run_by(Loops::native(), plane, rows, out);
 }
 
-fn run_by(by: RowsOfWindows, plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
+fn run_by(by: &Loops, plane: &ImagePlane<'_>, rows: Range<usize>, out: &mut [f32]) {
     let PlaneShape { size, height, width, columns, .. } = plane.shape;
     assert!(plane.image.len() == height * width && out.len() == rows.len() * columns);
     if let WindowResult::Sum(weights) = plane.result {
         assert!(weights.len() >= size * size);
     }
-    // SAFETY: the processor has the instructions of `by`. Only elements inside of the image are read, and `out` has the
-    // results of all rows.
-    unsafe { by(plane, rows, out.as_mut_ptr()) }
-}
-
-/// The loops that this processor can run, the best first.
-fn all() -> Vec<RowsOfWindows> {
-    let mut all: Vec<RowsOfWindows> = Vec::new();
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        if vectors::has_avx512() {
-            all.push(rows_avx512);
-        }
-        if vectors::has_avx2() {
-            all.push(rows_avx2);
-        }
-    }
-    all.push(rows_plain);
-    all
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,avx2,fma")]
-unsafe fn rows_avx512(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
-    // SAFETY: as the caller promises.
-    unsafe { any_rows::<std::arch::x86_64::__m512>(plane, rows, out) }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn rows_avx2(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
-    // SAFETY: as the caller promises.
-    unsafe { any_rows::<std::arch::x86_64::__m256>(plane, rows, out) }
-}
-
-unsafe fn rows_plain(plane: &ImagePlane<'_>, rows: Range<usize>, out: *mut f32) {
-    // SAFETY: as the caller promises.
-    unsafe { any_rows::<vectors::Plain>(plane, rows, out) }
+    // SAFETY: the processor has the instructions of `by` (`Loops::all`). Only elements inside of the image are read,
+    // and `out` has the results of all rows.
+    unsafe { (by.rows)(plane, rows, out.as_mut_ptr()) }
 }
 
 /// Writes the results of `rows` to `out`.
@@ -336,7 +305,7 @@ mod tests {
             true => &[[1, 1], [4, 6]],
             false => &[[1, 1], [1, 40], [3, 5], [7, 7], [14, 14], [9, 33], [20, 16], [6, 70]],
         };
-        for by in all() {
+        for by in Loops::all() {
             for (size, step) in SIZES.into_iter().flat_map(|size| STEPS.map(|step| (size, step))) {
                 for &[height, width] in sizes {
                     for pad in 0..size {
