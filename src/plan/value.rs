@@ -24,7 +24,7 @@ pub(crate) struct Value {
     pub op: &'static str,
     pub place: Place,
     pub dtype: DType,
-    /// The axes in the order of memory.
+    /// The shape, outermost axis of memory first.
     pub shape: Shape,
     /// True if these are images whose axis of channels was moved behind all others.
     pub channels_last: bool,

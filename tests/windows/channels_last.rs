@@ -1,6 +1,6 @@
 //! Chains of convolutions over small images, which the cores store channels last.
 
-use onetrip::{Conv2d, Device, GpuCommandBatch, Tensor};
+use onetrip::{BufferId, Conv2d, Device, GpuCommandBatch, Tensor};
 
 use crate::convolution::{Sizes, convolved};
 use crate::sliding::depthwise;
@@ -8,7 +8,7 @@ use crate::{Rng, near};
 
 /// Inverted residual blocks: a depthwise convolution between two of 1 × 1 filters.
 #[derive(Clone, Debug)]
-struct Chain {
+struct InvertedResiduals {
     /// Images, channels, height and width.
     x: [usize; 4],
     /// Channels between the convolutions of each block.
@@ -40,7 +40,7 @@ struct Filters {
     project: Vec<f32>,
 }
 
-impl Chain {
+impl InvertedResiduals {
     /// The depthwise convolution of a block.
     fn conv(&self, block: usize) -> Conv2d {
         let windows = Conv2d { groups: self.wide, ..self.windows };
@@ -159,7 +159,7 @@ async fn chains_over_images_of_any_size() {
     let mut rng = Rng(41);
     for after in [After::Nothing, After::BiasAndClip, After::Sigmoid] {
         for size in [3, 5, 2] {
-            let chain = Chain {
+            let chain = InvertedResiduals {
                 x: [1 + rng.below(3), 2 + rng.below(9), 3 + rng.below(12), 2 + rng.below(6)],
                 wide: 32 + rng.below(60),
                 windows: windows(1, size / 2),
@@ -176,7 +176,7 @@ async fn chains_over_images_of_any_size() {
 #[tokio::test]
 async fn blocks_one_after_the_other_keep_their_order() {
     let mut rng = Rng(42);
-    let chain = Chain {
+    let chain = InvertedResiduals {
         x: [2, 24, 17, 14],
         wide: 48,
         windows: windows(1, 1),
@@ -188,7 +188,7 @@ async fn blocks_one_after_the_other_keep_their_order() {
     // Two values of each block, and those between two blocks.
     chain.check(&mut rng, 8).await;
     // Values whose sum is a result keep their order.
-    Chain { x: [2, 24, 9, 7], outer_step: 1, ..chain }.check(&mut rng, 6).await;
+    InvertedResiduals { x: [2, 24, 9, 7], outer_step: 1, ..chain }.check(&mut rng, 6).await;
 }
 
 #[tokio::test]
@@ -200,7 +200,8 @@ async fn windows_of_other_steps_dilations_and_borders() {
         for size in [[3, 3], [2, 4], [5, 3]] {
             let x = [2, 3, 8, 5];
             let (blocks, outer_step, after) = (1, conv.stride[0], After::BiasAndClip);
-            let chain = Chain { x, wide: 33, windows: conv, size, blocks, outer_step, after };
+            let chain =
+                InvertedResiduals { x, wide: 33, windows: conv, size, blocks, outer_step, after };
             chain.check(&mut rng, 2).await;
         }
     }
@@ -210,9 +211,17 @@ async fn windows_of_other_steps_dilations_and_borders() {
 async fn images_that_gain_nothing_or_leave_the_run_keep_their_order() {
     let mut rng = Rng(44);
     let (windows, size, after) = (windows(1, 1), [3; 2], After::BiasAndClip);
-    let few = Chain { x: [1, 4, 7, 7], wide: 16, windows, size, blocks: 1, outer_step: 1, after };
+    let few = InvertedResiduals {
+        x: [1, 4, 7, 7],
+        wide: 16,
+        windows,
+        size,
+        blocks: 1,
+        outer_step: 1,
+        after,
+    };
     few.check(&mut rng, 0).await;
-    Chain { x: [1, 4, 20, 18], wide: 40, ..few }.check(&mut rng, 0).await;
+    InvertedResiduals { x: [1, 4, 20, 18], wide: 40, ..few }.check(&mut rng, 0).await;
 
     let batch = GpuCommandBatch::new(&Device::cpu());
     let mut upload =
@@ -229,4 +238,76 @@ async fn images_that_gain_nothing_or_leave_the_run_keep_their_order() {
     assert_eq!(stored(&batch), 2);
     wide.download();
     assert_eq!(stored(&batch), 0, "the wide images are a result");
+}
+
+/// The results of `record` over a wide image, between two products of `filters`. If the wide image is a result itself, it
+/// keeps its layout.
+async fn narrowed(
+    device: &Device,
+    numbers: &[Vec<f32>; 3],
+    is_kept: bool,
+    record: impl Fn(&GpuCommandBatch, Tensor<'_, f32>) -> BufferId<f32>,
+) -> Vec<f32> {
+    const WIDE: usize = 40;
+    let batch = GpuCommandBatch::new(device);
+    let [x, expand, project] = numbers;
+    let x = batch.upload_shaped(x, [2, 4, 6, 5]);
+    let wide = x.conv2d(batch.upload_shaped(expand, [WIDE, 4, 1, 1]), None, Conv2d::default());
+    let windows = record(&batch, wide);
+    let project = batch.upload_shaped(project, [4, WIDE, 1, 1]);
+    let result = batch.conv2d(windows, project, None, Conv2d::default());
+    result.download();
+    if is_kept {
+        wide.download();
+    }
+    let text = batch.explain().expect("a plan").to_string();
+    assert_eq!(text.contains("B, channels last"), !is_kept, "{text}");
+    batch.execute().await.expect("a run");
+    batch.read(result).await.expect("what was downloaded")
+}
+
+fn of_any_layout(rng: &mut Rng) -> [Vec<f32>; 3] {
+    [2 * 4 * 30, 40 * 4, 4 * 40].map(|count| rng.numbers(count))
+}
+
+#[tokio::test]
+async fn views_of_one_resident_are_kept_as_filters_of_their_own() {
+    let (device, mut rng) = (Device::cpu(), Rng(45));
+    let numbers = of_any_layout(&mut rng);
+    let data = rng.numbers(40 * 4 * 3);
+    // Rows 0 and 1 of the filters, rows 0 and 2, and all rows.
+    for rows in [(0..2, 1), (0..3, 2), (0..4, 1)] {
+        let filters = device.resident(&data, [40, 1, 4, 3]).expect("a shape that fits");
+        let record = |batch: &GpuCommandBatch, wide: Tensor<'_, f32>| {
+            let ranges = [(0..40, 1), (0..1, 1), rows.clone(), (0..3, 1)];
+            let conv = Conv2d { groups: 40, ..windows(1, 1) };
+            let one = wide.conv2d(batch.bind(&filters).slice(ranges), None, conv);
+            // Another view of the same resident, in the same run.
+            let ranges = [(0..40, 1), (0..1, 1), (0..rows.0.end, rows.1), (0..3, 1)];
+            let ranges = ranges.map(|(range, step)| (range, -step));
+            let other = wide.conv2d(batch.bind(&filters).slice(ranges), None, conv);
+            (one + other * 0.5).id()
+        };
+        let want = narrowed(&device, &numbers, true, record).await;
+        let want: Vec<f64> = want.into_iter().map(f64::from).collect();
+        for _ in 0..3 {
+            let got = narrowed(&device, &numbers, false, record).await;
+            near(&format!("rows {rows:?}"), &got, &want, 1e-4);
+        }
+    }
+}
+
+#[tokio::test]
+async fn windows_along_the_width_may_come_first() {
+    let (device, mut rng) = (Device::cpu(), Rng(46));
+    let numbers = of_any_layout(&mut rng);
+    let filters = rng.numbers(40 * 3 * 2);
+    let record = |batch: &GpuCommandBatch, wide: Tensor<'_, f32>| {
+        let windows = wide.unfold(3, 2, 1).unfold(2, 3, 1);
+        let filters = batch.upload_shaped(&filters, [1, 40, 1, 1, 2, 3]);
+        (windows * filters).sum([4, 5]).id()
+    };
+    let want = narrowed(&device, &numbers, true, record).await;
+    let want: Vec<f64> = want.into_iter().map(f64::from).collect();
+    near("windows", &narrowed(&device, &numbers, false, record).await, &want, 1e-4);
 }

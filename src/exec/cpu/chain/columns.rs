@@ -25,9 +25,11 @@ pub(super) fn affine_clamp<'a>(
     let mut numbers = identity.map(ColumnNumbers::One);
     let mut next = 0;
     let mut set = |at: usize, number| {
-        let is_next = at >= next;
+        if at < next {
+            return None;
+        }
         (numbers[at], next) = (number, at + 1);
-        is_next.then_some(())
+        Some(())
     };
     for link in links {
         match link {
@@ -50,4 +52,38 @@ pub(super) fn affine_clamp<'a>(
     }
     let [sub, mul, add, low, high] = numbers;
     Some(AffineClamp { sub, mul, add, low, high })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::cpu::chain::bound::merged;
+
+    #[test]
+    fn links_in_order_are_one_affine_map_with_a_clamp() {
+        let columns = || BoundOperand::Columns(vec![1.0, 2.0]);
+        let constant = BoundOperand::Constant;
+        let is_one = |links: Vec<(Link, BoundOperand<'static>)>| {
+            affine_clamp(&merged(links.into_iter())).is_some()
+        };
+        assert!(is_one(vec![
+            (Link::Sub, columns()),
+            (Link::Mul, columns()),
+            (Link::Add, constant(3.0)),
+            (Link::Max, constant(0.0)),
+            (Link::Min, constant(6.0)),
+        ]));
+        assert!(is_one(vec![(Link::Add, columns())]) && is_one(vec![(Link::Max, constant(0.0))]));
+        assert!(!is_one(vec![(Link::Mul, columns()), (Link::Sub, columns())]), "another order");
+        assert!(!is_one(vec![(Link::Add, columns()), (Link::Add, constant(1.0))]), "twice");
+        assert!(!is_one(vec![(Link::Max, columns())]), "no bounds of columns");
+        assert!(!is_one(vec![(Link::Max, constant(f32::NAN))]), "a bound that is NaN");
+        assert!(!is_one(vec![(Link::Add, BoundOperand::Stretches(vec![1.0]))]));
+        let memory: &[f32] = &[1.0];
+        assert!(!is_one(vec![(Link::Add, BoundOperand::Memory(memory))]));
+        let links = merged([(Link::Mul, columns()), (Link::Add, constant(3.0))].into_iter());
+        let AffineClamp { sub, mul, add, .. } = affine_clamp(&links).unwrap();
+        assert!(matches!(mul, ColumnNumbers::Each([1.0, 2.0])), "the numbers of all columns");
+        assert!(matches!((sub, add), (ColumnNumbers::One(0.0), ColumnNumbers::One(3.0))));
+    }
 }

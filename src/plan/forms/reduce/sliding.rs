@@ -24,7 +24,8 @@ pub(crate) struct Sliding {
     pub weight: Option<Ref>,
     /// The number around the images, by position among the scalars.
     pub border: Option<usize>,
-    /// True if the last outer axis is the channels of each image, after those that windows slide along.
+    /// True if images are stored channels last: the last outer axis is that of channels, and it is neither among the first
+    /// axes nor among those of an image.
     pub channels_last: bool,
     /// The flops that the host spares, since it computes each element of an image once.
     pub(super) spared: f64,

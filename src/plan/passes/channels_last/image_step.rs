@@ -20,32 +20,31 @@ pub(super) struct ImageSize {
     pub pixels: usize,
 }
 
-/// Images that windows slide over.
-pub(super) struct WindowImage {
+/// An image that windows slide over.
+pub(super) struct WindowedImage {
     pub value: ValueId,
     pub size: ImageSize,
-    /// Results of a row.
+    /// Results a row.
     pub columns: usize,
 }
 
-/// A step that writes images: sums over depthwise windows, or a product of filters with an image's pixels.
+/// A depthwise convolution, or a product, whose result is images.
 pub(super) struct ImageStep<'a> {
-    step: &'a Step,
+    pub step: &'a Step,
     kind: Kind,
     /// The axis of channels of the results, and of the images under windows.
     channel: usize,
 }
 
-/// The kind of an image step.
 enum Kind {
     Product,
-    /// The operand that windows slide over.
+    /// The windows slide over this operand.
     Windows {
         image: usize,
     },
 }
 
-/// The part of an axis in images.
+/// The role of an axis.
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
     Batch,
@@ -54,7 +53,7 @@ enum Role {
 }
 
 impl<'a> ImageStep<'a> {
-    /// The image step that `step` is, if its results can be written channels last.
+    /// The image step that `step` is, if it can write its images channels last.
     pub fn of(step: &'a Step) -> Option<Self> {
         let [output] = &step.outputs[..] else { return None };
         if output.dtype != DType::F32 || !output.view.is_contiguous() || step.is_empty() {
@@ -106,8 +105,8 @@ impl<'a> ImageStep<'a> {
         ImageSize { channels: dims[self.channel], pixels: pixels.map(|(_, &dim)| dim).product() }
     }
 
-    /// The images that windows slide over.
-    pub fn image_of_windows(&self) -> Option<WindowImage> {
+    /// The image that windows slide over.
+    pub fn windowed_image(&self) -> Option<WindowedImage> {
         let (Kind::Windows { image }, Form::Reduce(reduce)) = (&self.kind, &self.step.form) else {
             return None;
         };
@@ -115,29 +114,27 @@ impl<'a> ImageStep<'a> {
         let pixels = axes.iter().map(|axis| axis.inside.len()).product();
         let size = ImageSize { channels: reduce.outer[self.channel], pixels };
         let value = self.step.operands[*image].source.value()?;
-        Some(WindowImage { value, size, columns: axes.last()?.count })
+        Some(WindowedImage { value, size, columns: axes.last()?.count })
     }
 
-    /// The images that the step reads in the order in which it writes its own: those under its windows, and those in its
+    /// The images that the step reads in the layout in which it writes its own: those under its windows, and those in its
     /// epilogue.
-    pub fn read_alike(&self) -> impl Iterator<Item = ValueId> + '_ {
+    pub fn inputs_of_its_layout(&self) -> impl Iterator<Item = ValueId> + '_ {
         let roles = self.roles(Space::Out);
         let has_pixels = move |view: &View| {
             let axes = roles.iter().zip(view.dims.iter().zip(&view.strides));
             axes.into_iter().any(|(&role, (&dim, &s))| role == Role::Pixel && dim > 1 && s != 0)
         };
-        let beside = self.step.operands.iter().filter(move |operand| {
+        let epilogue = self.step.operands.iter().filter(move |operand| {
             operand.space == Space::Out
                 && matches!(operand.source, OperandSource::Value(_))
                 && has_pixels(&operand.view)
         });
-        self.image_of_windows()
-            .map(|image| image.value)
-            .into_iter()
-            .chain(beside.filter_map(|one| one.source.value()))
+        let windowed = self.windowed_image().map(|image| image.value);
+        windowed.into_iter().chain(epilogue.filter_map(|operand| operand.source.value()))
     }
 
-    /// The parts of the axes of a space in images; none in other spaces.
+    /// The roles of the axes of a space; none in spaces without images.
     fn roles(&self, space: Space) -> SmallVec<[Role; 8]> {
         match (&self.step.form, space) {
             (Form::Product(product), Space::W | Space::Out) => {
@@ -158,26 +155,26 @@ impl<'a> ImageStep<'a> {
         }
     }
 
-    /// The view of `operand` over images of `size` whose channels come last, if it reads all of such images.
-    pub fn channels_last(&self, operand: usize, size: ImageSize) -> Option<View> {
+    /// The view of `operand` over images of `size` stored channels last, if it reads them from the first pixel to the last.
+    pub fn view_channels_last(&self, operand: usize, size: ImageSize) -> Option<View> {
         let StepOperand { source, space, view, .. } = &self.step.operands[operand];
         if !matches!(source, OperandSource::Value(_)) {
             return None;
         }
         let roles = self.roles(*space);
         let [channels, pixels] = [size.channels, size.pixels].map(|size| size as i64);
-        let mut turned = view.clone();
+        let mut of_last = view.clone();
         let (mut has_channels, mut last) = (false, 0);
         for (axis, role) in roles.iter().enumerate() {
             let (dim, stride) = (view.dims[axis] as i64, view.strides[axis]);
             match role {
                 Role::Channel => {
                     has_channels = dim == channels && stride == pixels;
-                    turned.strides[axis] = 1;
+                    of_last.strides[axis] = 1;
                 }
                 Role::Pixel => {
                     last += (dim - 1) * stride;
-                    turned.strides[axis] = stride * channels;
+                    of_last.strides[axis] = stride * channels;
                 }
                 Role::Batch if dim > 1 && stride % (channels * pixels) != 0 => return None,
                 Role::Batch => {}
@@ -188,23 +185,24 @@ impl<'a> ImageStep<'a> {
             Kind::Windows { image } if image == operand => true,
             _ => last == pixels - 1 && view.offset == 0,
         };
-        turned.offset *= channels;
-        (has_channels && is_whole).then_some(turned)
+        of_last.offset *= channels;
+        (has_channels && is_whole).then_some(of_last)
     }
 
-    /// The change of axes after which the step writes its images channels last.
-    pub fn turn(&self) -> Turn {
-        Turn { channel: self.channel, last: self.step.outputs[0].view.dims.len() - 1 }
+    /// The permutation of axes after which the step writes its images channels last.
+    pub fn permutation(&self) -> Permutation {
+        Permutation { channel: self.channel, last: self.step.outputs[0].view.dims.len() - 1 }
     }
 }
 
-/// A change of the axes of an image step: the axis of channels becomes the last of the results.
-pub(super) struct Turn {
+/// A permutation of the axes of an image step: that of channels becomes the last of the results.
+pub(super) struct Permutation {
     channel: usize,
     last: usize,
 }
 
-impl Turn {
+impl Permutation {
+    /// Changes `step`, whose operands have views over the new layouts already.
     pub fn apply(&self, step: &mut Step) {
         let &Self { channel, last } = self;
         match &mut step.form {
@@ -231,16 +229,16 @@ impl Turn {
                 Space::Whole => continue,
                 other => other,
             };
-            rotated(view, channel, last);
+            move_behind(view, channel, last);
         }
         let view = &mut step.outputs[0].view;
-        rotated(view, channel, last);
+        move_behind(view, channel, last);
         *view = View::contiguous(&view.shape());
     }
 }
 
 /// Moves an axis of `view` behind all others up to `last`.
-fn rotated(view: &mut View, axis: usize, last: usize) {
+fn move_behind(view: &mut View, axis: usize, last: usize) {
     view.dims[axis..=last].rotate_left(1);
     view.strides[axis..=last].rotate_left(1);
 }

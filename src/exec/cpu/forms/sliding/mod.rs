@@ -1,7 +1,8 @@
 //! The form `reduce` over windows that slide over images: pooling, and convolutions with filters of one channel.
 //!
 //! A block of an image is laid out with its border, so that one loop without conditions serves all windows. The block
-//! stays in the cache until its results are written. Small depthwise windows read the image where it lies instead.
+//! stays in the cache until its results are written. Small depthwise windows read the image where it lies instead. Images
+//! stored channels last have loops of their own.
 
 mod blocks;
 pub(crate) mod channels_last;

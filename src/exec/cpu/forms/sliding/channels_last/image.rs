@@ -1,4 +1,4 @@
-//! Images whose channels come last, and a vector of their channels.
+//! Images stored channels last, and a vector of their channels.
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
@@ -9,11 +9,11 @@ use crate::exec::cpu::chain::ColumnNumbers;
 use crate::exec::cpu::vectors::SimdVector;
 use crate::exec::cpu::vectors::links::AffineClamp;
 
-/// Images with windows, all of one size.
-pub(super) struct PixelImages<'p> {
+/// Images stored channels last, and the depthwise windows over them.
+pub(super) struct WindowedImages<'p> {
     pub channels: usize,
-    pub down: ImageAxis,
-    pub along: ImageAxis,
+    pub down: WindowedAxis,
+    pub along: WindowedAxis,
     pub images: &'p [f32],
     /// The weights of each element of a window, of which all channels lie side by side.
     pub weights: &'p [f32],
@@ -23,16 +23,17 @@ pub(super) struct PixelImages<'p> {
 
 /// The height or the width of images, and the windows along it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ImageAxis {
-    /// Elements inside of the border, and those of the border before them.
+pub(super) struct WindowedAxis {
+    /// Elements of an image.
     pub size: usize,
+    /// Elements of the border before them.
     pub border: usize,
-    /// Results.
+    /// The number of windows.
     pub count: usize,
     pub window: Window,
 }
 
-impl ImageAxis {
+impl WindowedAxis {
     /// The first elements of the image that some windows cover: their coordinates there, and the elements of the border
     /// before them.
     pub fn covered(&self, windows: Range<usize>) -> (Range<usize>, usize) {
@@ -46,7 +47,7 @@ impl ImageAxis {
 
 /// A vector of channels.
 pub(super) struct ChannelBlock<'p, V: SimdVector> {
-    pub images: &'p PixelImages<'p>,
+    pub images: &'p WindowedImages<'p>,
     pub weights: *const f32,
     affine: Option<AffineClamp<V>>,
     /// Channels that exist.
@@ -54,10 +55,12 @@ pub(super) struct ChannelBlock<'p, V: SimdVector> {
 }
 
 impl<'p, V: SimdVector> ChannelBlock<'p, V> {
+    /// The vector from `channel` on.
+    ///
     /// # Safety
-    /// As for [`any_rows`].
+    /// The processor has the instructions of `V`. The weights and the numbers of all channels exist.
     #[inline(always)]
-    pub unsafe fn new(images: &'p PixelImages<'p>, channel: usize) -> Self {
+    pub unsafe fn new(images: &'p WindowedImages<'p>, channel: usize) -> Self {
         let count = (images.channels - channel).min(V::LEN);
         let weights = images.weights.as_ptr().wrapping_add(channel);
         let mut block = Self { images, weights, affine: None, count };
@@ -73,8 +76,10 @@ impl<'p, V: SimdVector> ChannelBlock<'p, V> {
         block
     }
 
+    /// The numbers of the channels from `channel` on.
+    ///
     /// # Safety
-    /// As for [`any_rows`].
+    /// As for [`new`](Self::new).
     #[inline(always)]
     unsafe fn numbers(&self, numbers: ColumnNumbers<'_>, channel: usize) -> V {
         // SAFETY: as the caller promises.
@@ -89,7 +94,7 @@ impl<'p, V: SimdVector> ChannelBlock<'p, V> {
     /// Reads one number of each channel that exists.
     ///
     /// # Safety
-    /// As for [`any_rows`].
+    /// The processor has the instructions of `V`. At `from` is a number of each channel that exists.
     #[inline(always)]
     pub unsafe fn load(&self, from: *const f32) -> V {
         // SAFETY: as the caller promises.
@@ -101,7 +106,7 @@ impl<'p, V: SimdVector> ChannelBlock<'p, V> {
     /// Finishes and writes neighbouring results, of which the first is at `to`.
     ///
     /// # Safety
-    /// As for [`any_rows`].
+    /// The processor has the instructions of `V`. At `to` is room for the channels of `N` neighbouring pixels.
     #[inline(always)]
     pub unsafe fn store<const N: usize>(&self, mut sums: [V; N], to: *mut f32) {
         // SAFETY: as the caller promises.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::image::{ChannelBlock, PixelImages};
-use super::laid_rows::{GROUP, LaidRows};
+use super::image::{ChannelBlock, WindowedImages};
+use super::padded_rows::{GROUP, PaddedRows};
 use crate::exec::cpu::vectors::SimdVector;
 use crate::exec::cpu::vectors::by_processor::loops;
 use crate::exec::cpu::vectors::links::AffineClamp;
@@ -13,29 +13,28 @@ loops! {
     struct Loops {}
 
     unsafe fn rows(
-        images: &PixelImages<'_>, rows: Range<usize>, out: *mut f32, laid: &mut Vec<f32>
-    ) = any_rows::<V>(images, rows, out, laid);
+        images: &WindowedImages<'_>, rows: Range<usize>, out: *mut f32, scratch: &mut Vec<f32>
+    ) = any_rows::<V>(images, rows, out, scratch);
 }
 
-/// Sets `out` to the results of some `rows` of windows, which are counted through all images. `laid` is memory for parts of
-/// images.
+/// Sets `out` to the results of some `rows` of windows, which count over all images. `scratch` is memory for copies.
 pub(super) fn sum_rows(
-    images: &PixelImages<'_>,
+    images: &WindowedImages<'_>,
     rows: Range<usize>,
     out: &mut [f32],
-    laid: &mut Vec<f32>,
+    scratch: &mut Vec<f32>,
 ) {
-    sum_rows_by(Loops::native(), images, rows, out, laid);
+    sum_rows_by(Loops::native(), images, rows, out, scratch);
 }
 
 fn sum_rows_by(
     by: &Loops,
-    all: &PixelImages<'_>,
+    all: &WindowedImages<'_>,
     rows: Range<usize>,
     out: &mut [f32],
-    laid: &mut Vec<f32>,
+    scratch: &mut Vec<f32>,
 ) {
-    let &PixelImages { channels, down, along, images, weights, affine } = all;
+    let &WindowedImages { channels, down, along, images, weights, affine } = all;
     let image = down.size * along.size * channels;
     assert!(out.len() == rows.len() * along.count * channels);
     assert!(rows.end.div_ceil(down.count) * image <= images.len());
@@ -46,7 +45,7 @@ fn sum_rows_by(
     }
     // SAFETY: the processor has the instructions of `by` (`Loops::all`). All images of the rows exist, and so do the weights,
     // the numbers of all channels and the results.
-    unsafe { (by.rows)(all, rows, out.as_mut_ptr(), laid) }
+    unsafe { (by.rows)(all, rows, out.as_mut_ptr(), scratch) }
 }
 
 /// Writes the results of `rows` to `out`, image by image.
@@ -56,28 +55,29 @@ fn sum_rows_by(
 /// `out` has room for all results.
 #[inline(always)]
 unsafe fn any_rows<V: SimdVector>(
-    images: &PixelImages<'_>,
+    images: &WindowedImages<'_>,
     rows: Range<usize>,
     out: *mut f32,
-    laid: &mut Vec<f32>,
+    scratch: &mut Vec<f32>,
 ) {
-    let &PixelImages { channels, down, along, .. } = images;
+    let &WindowedImages { channels, down, along, .. } = images;
     let mut row = rows.start;
     while row < rows.end {
         let (image, first) = (row / down.count, row % down.count);
-        let some = first..down.count.min(first + rows.end - row);
+        let left = (down.count - first).min(rows.end - row);
+        let some = first..first + left.min(PaddedRows::<V>::most(images));
         let out = out.wrapping_add((row - rows.start) * along.count * channels);
         row += some.len();
-        let mut laid = LaidRows::<V>::new(images, some, laid);
+        let mut padded = PaddedRows::<V>::new(images, some, scratch);
         let pixels = images.images.as_ptr().wrapping_add(image * down.size * along.size * channels);
         for first in (0..channels).step_by(GROUP * V::LEN) {
             let group = first..channels.min(first + GROUP * V::LEN);
             // SAFETY: as the caller promises.
             unsafe {
-                laid.lay_out(images, pixels, group.clone());
+                padded.copy(images, pixels, group.clone());
                 for (at, channel) in group.step_by(V::LEN).enumerate() {
                     let block = ChannelBlock::<V>::new(images, channel);
-                    laid.sum_up(at, &block, out.wrapping_add(channel));
+                    padded.sum_windows(at, &block, out.wrapping_add(channel));
                 }
             }
         }
@@ -89,12 +89,12 @@ mod tests {
     use super::*;
     use crate::base::shape::Window;
     use crate::exec::cpu::chain::ColumnNumbers;
-    use crate::exec::cpu::forms::sliding::channels_last::image::ImageAxis;
+    use crate::exec::cpu::forms::sliding::channels_last::image::WindowedAxis;
 
     /// The results of some rows of windows, element by element in double precision.
-    fn expected(all: &PixelImages<'_>, rows: Range<usize>) -> Vec<f64> {
-        let &PixelImages { channels, down, along, images, weights, affine } = all;
-        let inside = |axis: ImageAxis, at: usize, tap: usize| {
+    fn expected(all: &WindowedImages<'_>, rows: Range<usize>) -> Vec<f64> {
+        let &WindowedImages { channels, down, along, images, weights, affine } = all;
+        let inside = |axis: WindowedAxis, at: usize, tap: usize| {
             let place = at * axis.window.step + tap * axis.window.dilation;
             place.checked_sub(axis.border).filter(|&place| place < axis.size)
         };
@@ -134,7 +134,7 @@ mod tests {
     fn windows_of_any_size_are_summed_up_over_any_channels() {
         let axis = |size, border, window: Window| {
             let count = window.count(size + 2 * border);
-            (count > 0).then_some(ImageAxis { size, border, count, window })
+            (count > 0).then_some(WindowedAxis { size, border, count, window })
         };
         let windows = [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (1, 1, 1), (4, 3, 1)];
         let windows = windows.map(|(size, step, dilation)| Window { size, step, dilation });
@@ -164,13 +164,13 @@ mod tests {
             };
             for affine in [None, Some(&affine)] {
                 let (images, weights) = (&images[..], &weights[..]);
-                let all_images = PixelImages { channels, down, along, images, weights, affine };
+                let all_images = WindowedImages { channels, down, along, images, weights, affine };
                 let all_rows = 2 * down.count;
                 for rows in [0..all_rows, all_rows / 3..all_rows, 0..1] {
                     let want = expected(&all_images, rows.clone());
                     for by in Loops::all() {
-                        let (mut got, mut laid) = (vec![7.0; want.len()], vec![5.0]);
-                        sum_rows_by(by, &all_images, rows.clone(), &mut got, &mut laid);
+                        let (mut got, mut scratch) = (vec![7.0; want.len()], vec![5.0]);
+                        sum_rows_by(by, &all_images, rows.clone(), &mut got, &mut scratch);
                         for (at, (&got, &want)) in got.iter().zip(&want).enumerate() {
                             let same = f64::from(got) == want || (got.is_nan() && want.is_nan());
                             assert!(

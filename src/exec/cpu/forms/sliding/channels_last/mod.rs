@@ -1,14 +1,14 @@
-//! Sums over depthwise windows of images whose channels come last.
+//! Sums over depthwise windows of images stored channels last: a vector holds channels of one pixel.
 
 mod image;
-mod laid_rows;
 mod loops;
+mod padded_rows;
 
 use std::borrow::Cow;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use self::image::{ImageAxis, PixelImages};
+use self::image::{WindowedAxis, WindowedImages};
 use self::loops::sum_rows;
 use crate::base::shape::View;
 use crate::error::DeviceError;
@@ -19,7 +19,7 @@ use crate::exec::cpu::operands::{OutputPart, for_each_part};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::expr::{ExprNode, Ref};
-use crate::plan::{ReduceForm, Sliding, SlidingAxis, Space, StepOperand};
+use crate::plan::{CollapsedAxes, ReduceForm, Sliding, SlidingAxis, Space, StepOperand};
 
 /// The order of weights that are kept beside a resident: the elements of a window, and of each all channels.
 const KEPT_ORDER: i64 = -4;
@@ -27,7 +27,7 @@ const KEPT_ORDER: i64 = -4;
 /// Computes the results of a step whose images the plan stores channels last.
 ///
 /// # Errors
-/// [`DeviceError::Refused`] for a plan in which they are something else.
+/// [`DeviceError::Refused`] for a plan whose image is not in memory.
 pub(crate) fn run(
     job: &StepJob<'_>,
     reduce: &ReduceForm,
@@ -47,16 +47,22 @@ pub(crate) fn run(
     let affine = epilogue.chain.as_ref().and_then(|chain| chain.as_affine_of_columns(channels));
     let weights = weights(job, reduce, sliding).ok_or_else(broken)?;
     let images = cast_slice(words);
-    let images =
-        PixelImages { channels, down, along, images, weights: &weights, affine: affine.as_ref() };
+    let images = WindowedImages {
+        channels,
+        down,
+        along,
+        images,
+        weights: &weights,
+        affine: affine.as_ref(),
+    };
     let row = along.count * channels;
     let results = outputs.first().map_or(0, HostBuffer::len);
     let of_window = sliding.taps() as u64 + epilogue.tape.flops();
     let cost = results as u64 * of_window + 2 * words.len() as u64;
-    let work = |(machine, laid): &mut (Machine<'_>, Vec<f32>), mut part: OutputPart<'_>| {
+    let work = |(machine, scratch): &mut (Machine<'_>, Vec<f32>), mut part: OutputPart<'_>| {
         let len = part.len;
         let rows = part.start / row..(part.start + len) / row;
-        sum_rows(&images, rows, cast_slice_mut(part.words(0, 0, len)), laid);
+        sum_rows(&images, rows, cast_slice_mut(part.words(0, 0, len)), scratch);
         if affine.is_none() {
             epilogue.finish_in_place(machine, &mut part, 0, len);
         }
@@ -65,9 +71,9 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn axis(axis: &SlidingAxis) -> ImageAxis {
+fn axis(axis: &SlidingAxis) -> WindowedAxis {
     let &SlidingAxis { count, window, ref inside, .. } = axis;
-    ImageAxis { size: inside.len(), border: inside.start, count, window }
+    WindowedAxis { size: inside.len(), border: inside.start, count, window }
 }
 
 /// The operand that `root` loads.
@@ -86,14 +92,15 @@ fn weights<'a>(
     let weight = sliding.weight?;
     let channel = reduce.outer.len().checked_sub(1)?;
     let order = |view: &View| {
-        let axes = || (channel + 1..view.dims.len()).chain([channel]);
+        let axes = || sliding.axes.iter().filter_map(|axis| axis.inner).chain([channel]);
         View {
             dims: axes().map(|axis| view.dims[axis]).collect(),
             strides: axes().map(|axis| view.strides[axis]).collect(),
             offset: view.offset,
         }
     };
-    let len = sliding.taps() * reduce.outer[channel];
+    let (taps, channels) = (sliding.taps(), reduce.outer[channel]);
+    let len = taps * channels;
     let make = || {
         let inputs = job.inputs_through(Space::Main, |view| Cow::Owned(order(view)));
         let mut machine = Machine::new(job.tape(ExprHole::Right, &[weight], &inputs));
@@ -106,11 +113,12 @@ fn weights<'a>(
         Some((&operand.view, job.values[value.index()].as_deref()?))
     });
     let kept = resident.and_then(|(view, buffer)| {
-        let View { dims, strides, offset } = order(view);
-        let [.., height, width, channels] = dims[..] else { return None };
-        let strides = [strides[strides.len() - 1], strides[strides.len() - 2]];
-        let size = [height, width, channels].map(|size| size as i64);
-        let key = [offset, strides[0], strides[1], size[0] << 32 | size[1], size[2], KEPT_ORDER];
+        let view = order(view);
+        // The elements of a window are one axis, so that the key describes them.
+        let axes = CollapsedAxes::collapse(&view.dims, &[&view.strides]);
+        let (&[_, of_channel], 2) = (&axes.strides[0][..], axes.rank()) else { return None };
+        let [taps, channels] = [taps, channels].map(|size| size as i64);
+        let key = [view.offset, axes.strides[0][0], of_channel, taps, channels, KEPT_ORDER];
         buffer.arranged().get(key, len, make)
     });
     Some(kept.map_or_else(|| Cow::Owned(make()), Cow::Borrowed))

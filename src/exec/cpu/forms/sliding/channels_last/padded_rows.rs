@@ -1,40 +1,51 @@
-//! Parts of an image that are laid out with their border, and the loops over their windows.
+//! Rows of an image that are copied with their border, and the loops over their windows.
 
 #![expect(clippy::needless_range_loop, reason = "loops of fixed lengths, over registers")]
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::image::{ChannelBlock, PixelImages};
+use super::image::{ChannelBlock, WindowedImages};
 use crate::base::shape::Window;
 use crate::exec::cpu::vectors::SimdVector;
 
-/// Vectors of channels that are laid out at once: their elements of a pixel are neighbours in memory.
+/// Most vectors of channels that are copied at once. Their elements of a pixel are neighbours in memory.
 pub(super) const GROUP: usize = 4;
 
-/// Some rows of windows of an image, and memory for a vector of channels of all pixels that they cover, borders included. It
-/// stays in the first-level cache.
-pub(super) struct LaidRows<'l, V: SimdVector> {
+/// Most elements of the copies of a group, unless a row needs more.
+const MOST: usize = 16 << 10;
+
+/// Some rows of windows of an image, and the pixels that they cover, borders included: a copy for each vector of channels of
+/// a group.
+pub(super) struct PaddedRows<'p, V: SimdVector> {
     rows: usize,
     columns: usize,
     windows: [Window; 2],
     /// Pixels of a line.
     pitch: usize,
-    /// The pixels inside of the border: of the image, and those before them that are laid out.
+    /// Along either axis, the pixels of the image that are covered, and the number of those of the border before them.
     inside: [(Range<usize>, usize); 2],
-    /// Elements of the memory for a vector of channels.
+    /// Elements of the copy for a vector of channels.
     size: usize,
-    laid: &'l mut [f32],
+    padded: &'p mut [f32],
     vector: PhantomData<V>,
 }
 
-impl<'l, V: SimdVector> LaidRows<'l, V> {
-    pub fn new(images: &PixelImages<'_>, rows: Range<usize>, laid: &'l mut Vec<f32>) -> Self {
-        let &PixelImages { down, along, .. } = images;
+impl<'p, V: SimdVector> PaddedRows<'p, V> {
+    /// Most rows of windows whose copies stay in the cache, at least one.
+    pub fn most(images: &WindowedImages<'_>) -> usize {
+        let &WindowedImages { down, along, .. } = images;
+        let line = GROUP * V::LEN * along.window.extent(along.count);
+        let lines = MOST / line;
+        lines.saturating_sub(down.window.reach()) / down.window.step + 1
+    }
+
+    pub fn new(images: &WindowedImages<'_>, rows: Range<usize>, padded: &'p mut Vec<f32>) -> Self {
+        let &WindowedImages { down, along, .. } = images;
         let pitch = along.window.extent(along.count);
-        laid.clear();
+        padded.clear();
         let size = down.window.extent(rows.len()) * pitch * V::LEN;
-        laid.resize(GROUP * size, 0.0);
+        padded.resize(GROUP * size, 0.0);
         Self {
             rows: rows.len(),
             columns: along.count,
@@ -42,28 +53,29 @@ impl<'l, V: SimdVector> LaidRows<'l, V> {
             pitch,
             inside: [down.covered(rows), along.covered(0..along.count)],
             size,
-            laid,
+            padded,
             vector: PhantomData,
         }
     }
 
-    /// Lays out the pixels of an image at `from`, of at most [`GROUP`] vectors of channels. Pixels of the border are zeros.
+    /// Copies the pixels of the image at `from`, of a group of channels. Pixels of the border are zeros.
     ///
     /// # Safety
-    /// As for [`any_rows`].
+    /// The processor has the instructions of `V`. The image has the size for which the rows were made.
     #[inline(always)]
-    pub unsafe fn lay_out(
+    pub unsafe fn copy(
         &mut self,
-        images: &PixelImages<'_>,
+        images: &WindowedImages<'_>,
         from: *const f32,
         group: Range<usize>,
     ) {
-        let &PixelImages { channels, along, .. } = images;
+        let &WindowedImages { channels, along, .. } = images;
         let [(lines, above), (pixels, before)] = &self.inside;
         let whole = group.len() / V::LEN;
         let rest = group.len() % V::LEN;
         assert!((lines.len() + above) * self.pitch * V::LEN <= self.size);
         assert!(pixels.len() + before <= self.pitch);
+        assert!(group.len() <= GROUP * V::LEN && group.end <= channels);
         for (y, line) in lines.clone().enumerate() {
             let from = from.wrapping_add((line * along.size + pixels.start) * channels);
             let to = ((above + y) * self.pitch + before) * V::LEN;
@@ -71,7 +83,7 @@ impl<'l, V: SimdVector> LaidRows<'l, V> {
                 let from = from.wrapping_add(x * channels + group.start);
                 // SAFETY: as the caller promises. The pixel has its place for each vector.
                 unsafe {
-                    let to = self.laid.as_mut_ptr().add(to + x * V::LEN);
+                    let to = self.padded.as_mut_ptr().add(to + x * V::LEN);
                     for at in 0..whole {
                         V::load(from.add(at * V::LEN)).store(to.add(at * self.size));
                     }
@@ -84,41 +96,41 @@ impl<'l, V: SimdVector> LaidRows<'l, V> {
         }
     }
 
-    /// Writes the results of all windows to `out`, for vector `at` of the channels that are laid out.
+    /// Writes the results of all windows to `out`, for vector `at` of the group that was copied last, which is `block`.
     ///
     /// # Safety
-    /// As for [`any_rows`].
+    /// The processor has the instructions of `V`. At `out` is room for the channels of all results.
     #[inline(always)]
-    pub unsafe fn sum_up(&self, at: usize, block: &ChannelBlock<'_, V>, out: *mut f32) {
+    pub unsafe fn sum_windows(&self, at: usize, block: &ChannelBlock<'_, V>, out: *mut f32) {
         let is = |size, step| {
             let window = Window { size, step, dilation: 1 };
             self.windows == [window; 2]
         };
-        let laid = self.laid[at * self.size..][..self.size].as_ptr();
+        let padded = self.padded[at * self.size..][..self.size].as_ptr();
         // SAFETY: as the caller promises.
         unsafe {
             if is(3, 1) {
-                self.sum_tiles::<3, 1>(laid, block, out);
+                self.sum_tiles::<3, 1>(padded, block, out);
             } else if is(3, 2) {
-                self.sum_tiles::<3, 2>(laid, block, out);
+                self.sum_tiles::<3, 2>(padded, block, out);
             } else if is(5, 1) {
-                self.sum_tiles::<5, 1>(laid, block, out);
+                self.sum_tiles::<5, 1>(padded, block, out);
             } else if is(5, 2) {
-                self.sum_tiles::<5, 2>(laid, block, out);
+                self.sum_tiles::<5, 2>(padded, block, out);
             } else {
-                self.sum_windows(laid, block, out);
+                self.sum_any_windows(padded, block, out);
             }
         }
     }
 
-    /// As [`sum_up`](Self::sum_up), for windows of `SIZE`² at steps of `STEP`.
+    /// As [`sum_windows`](Self::sum_windows), for windows of `SIZE`² at steps of `STEP`. The pixels are at `padded`.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`sum_windows`](Self::sum_windows). The pixels that the windows cover exist.
     #[inline(always)]
     unsafe fn sum_tiles<const SIZE: usize, const STEP: usize>(
         &self,
-        laid: *const f32,
+        padded: *const f32,
         block: &ChannelBlock<'_, V>,
         out: *mut f32,
     ) {
@@ -133,11 +145,11 @@ impl<'l, V: SimdVector> LaidRows<'l, V> {
             }
             // As many sums as there are registers for.
             if V::LEN == 16 && self.columns >= 7 {
-                self.sum_tiles_of::<SIZE, STEP, 7>(laid, block, &weights, out);
+                self.sum_tiles_of::<SIZE, STEP, 7>(padded, block, &weights, out);
             } else if self.columns >= 4 {
-                self.sum_tiles_of::<SIZE, STEP, 4>(laid, block, &weights, out);
+                self.sum_tiles_of::<SIZE, STEP, 4>(padded, block, &weights, out);
             } else {
-                self.sum_tiles_of::<SIZE, STEP, 1>(laid, block, &weights, out);
+                self.sum_tiles_of::<SIZE, STEP, 1>(padded, block, &weights, out);
             }
         }
     }
@@ -145,11 +157,11 @@ impl<'l, V: SimdVector> LaidRows<'l, V> {
     /// As [`sum_tiles`](Self::sum_tiles), `N` columns at a time. A row has at least as many.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`sum_tiles`](Self::sum_tiles).
     #[inline(always)]
     unsafe fn sum_tiles_of<const SIZE: usize, const STEP: usize, const N: usize>(
         &self,
-        laid: *const f32,
+        padded: *const f32,
         block: &ChannelBlock<'_, V>,
         weights: &[[V; SIZE]; SIZE],
         out: *mut f32,
@@ -164,7 +176,7 @@ impl<'l, V: SimdVector> LaidRows<'l, V> {
                 unsafe {
                     let mut sums = [V::splat(0.0); N];
                     for i in 0..SIZE {
-                        let line = laid.add(first + i * self.pitch * V::LEN);
+                        let line = padded.add(first + i * self.pitch * V::LEN);
                         for j in 0..SIZE + (N - 1) * STEP {
                             let pixel = V::load(line.add(j * V::LEN));
                             for n in 0..N {
@@ -181,12 +193,17 @@ impl<'l, V: SimdVector> LaidRows<'l, V> {
         }
     }
 
-    /// As [`sum_up`](Self::sum_up), for windows of any size.
+    /// As [`sum_tiles`](Self::sum_tiles), for windows of any size.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`sum_tiles`](Self::sum_tiles).
     #[inline(always)]
-    unsafe fn sum_windows(&self, laid: *const f32, block: &ChannelBlock<'_, V>, out: *mut f32) {
+    unsafe fn sum_any_windows(
+        &self,
+        padded: *const f32,
+        block: &ChannelBlock<'_, V>,
+        out: *mut f32,
+    ) {
         let channels = block.images.channels;
         let [down, along] = self.windows;
         for row in 0..self.rows {
@@ -198,7 +215,7 @@ impl<'l, V: SimdVector> LaidRows<'l, V> {
                         let line = (row * down.step + i * down.dilation) * self.pitch;
                         for j in 0..along.size {
                             let pixel = line + column * along.step + j * along.dilation;
-                            let pixel = V::load(laid.add(pixel * V::LEN));
+                            let pixel = V::load(padded.add(pixel * V::LEN));
                             sum = sum.add_product(pixel, block.load(weight));
                             weight = weight.wrapping_add(channels);
                         }
