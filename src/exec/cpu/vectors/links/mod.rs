@@ -128,8 +128,8 @@ mod tests {
 
     /// Some numbers of lanes, with each number of vectors that may be left over.
     fn lens() -> impl Iterator<Item = usize> {
-        let step = if cfg!(miri) { 57 } else { 6 };
-        [0, 1, 3, 4, 5, 15, 16, 17].into_iter().chain((31..=145).step_by(step))
+        let all = [0, 1, 3, 4, 5, 15, 16, 17].into_iter().chain((31..=145).step_by(6));
+        all.step_by(if cfg!(miri) { 5 } else { 1 })
     }
 
     #[test]
