@@ -19,7 +19,7 @@ use crate::base::dtype::Element;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::device::Device;
-use crate::error::{DataError, Origin, Result};
+use crate::error::{DataError, Origin, Result, quoted};
 use crate::exec::HostBuffer;
 
 /// The tensors of a safetensors file, by name (feature `safetensors`). A tensor is read when it is asked for.
@@ -266,7 +266,8 @@ impl Weights {
             }
         })?;
         if converted.as_slice::<T>().is_none() {
-            let reason = format!("{:?} holds a byte that is no {}", self.full(tensor), T::DTYPE);
+            let name = quoted(&self.full(tensor));
+            let reason = format!("{name} holds a byte that is no {}", T::DTYPE);
             return Err(unreadable(&file.name, reason).into());
         }
         Ok(WeightElements::Converted(converted))

@@ -6,7 +6,7 @@ use super::{TensorType, Weights, unreadable};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::device::Device;
-use crate::error::{Origin, Result};
+use crate::error::{Origin, Result, quoted};
 use crate::exec::HostBuffer;
 use crate::ops::Type;
 use crate::residents::{Handle, Storage};
@@ -117,7 +117,8 @@ impl Weights {
             }
             false => "give the tensor that the program was recorded with",
         };
-        let reason = format!("tensor {tensor:?} has shape {shape}, not {}; {cure}", ty.shape);
+        let reason =
+            format!("tensor {} has shape {shape}, not {}; {cure}", quoted(tensor), ty.shape);
         Err(unreadable(&self.file.name, reason).into())
     }
 }

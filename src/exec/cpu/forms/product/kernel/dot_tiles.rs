@@ -68,7 +68,7 @@ unsafe fn dot_bands<V: SimdVector, const N: usize>(
                     2 if const { 2 * N <= SUMS } => dot_tile::<V, 2, N>(depth, x, w, target),
                     3 if const { 3 * N <= SUMS } => dot_tile::<V, 3, N>(depth, x, w, target),
                     4 if const { V::LEN == SUMS && 4 * N <= SUMS } => {
-                        dot_tile::<V, 4, N>(depth, x, w, target)
+                        dot_tile::<V, 4, N>(depth, x, w, target);
                     }
                     _ => unreachable!("a band is as wide as its rows allow"),
                 }

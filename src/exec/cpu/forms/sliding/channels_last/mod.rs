@@ -116,9 +116,12 @@ fn weights<'a>(
         let view = order(view);
         // The elements of a window are one axis, so that the key describes them.
         let axes = CollapsedAxes::collapse(&view.dims, &[&view.strides]);
-        let (&[_, of_channel], 2) = (&axes.strides[0][..], axes.rank()) else { return None };
+        if axes.dims[..] != [taps, channels] {
+            return None;
+        }
+        let [of_tap, of_channel] = [axes.strides[0][0], axes.strides[0][1]];
         let [taps, channels] = [taps, channels].map(|size| size as i64);
-        let key = [view.offset, axes.strides[0][0], of_channel, taps, channels, KEPT_ORDER];
+        let key = [view.offset, of_tap, of_channel, taps, channels, KEPT_ORDER];
         buffer.arranged().get(key, len, make)
     });
     Some(kept.map_or_else(|| Cow::Owned(make()), Cow::Borrowed))
