@@ -136,15 +136,16 @@ mod tests {
             let count = window.count(size + 2 * border);
             (count > 0).then_some(WindowedAxis { size, border, count, window })
         };
-        let windows = [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (1, 1, 1), (4, 3, 1)];
+        let windows = [(1, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (3, 1, 1), (4, 3, 1)];
         let windows = windows.map(|(size, step, dilation)| Window { size, step, dilation });
+        let windows = if cfg!(miri) { &windows[5..] } else { &windows[..] };
         let sizes: &[[usize; 2]] = match cfg!(miri) {
             true => &[[2, 3]],
             false => &[[1, 1], [2, 3], [5, 4], [7, 7], [9, 15]],
         };
         let channels: &[usize] = if cfg!(miri) { &[5] } else { &[1, 4, 17, 35, 64, 83] };
         let number = |at: usize, from: usize| ((at * 29 + from) % 23) as f32 - 11.0;
-        for (window, &[height, width], border, &channels) in combinations(&windows, sizes, channels)
+        for (window, &[height, width], border, &channels) in combinations(windows, sizes, channels)
         {
             let axes = axis(height, border, window).zip(axis(width, border, window));
             let Some((down, along)) = axes else { continue };
