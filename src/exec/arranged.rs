@@ -51,8 +51,27 @@ impl AlignedFloats {
     }
 }
 
-/// The order of a copy: the view that was copied, and the width of its panels.
-pub(crate) type ArrangementKey = [i64; 6];
+/// The order of a copy, and the matrix of the data that was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArrangementKey {
+    pub order: ArrangementOrder,
+    /// The position of the first element.
+    pub start: i64,
+    /// The distances between rows and between columns.
+    pub strides: [i64; 2],
+    pub size: [usize; 2],
+}
+
+/// The order of the elements of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArrangementOrder {
+    /// Panels of so many columns.
+    Panels(usize),
+    /// The transforms of filters, by points.
+    WinogradFilters,
+    /// The elements of windows, each with all channels.
+    ChannelsLast,
+}
 
 impl ArrangedCopy {
     /// Returns the copy in the order of `key`, which `make` makes of `len` elements. Returns `None` at the first read, and
@@ -66,7 +85,7 @@ impl ArrangedCopy {
         if !self.was_read.swap(true, Ordering::Relaxed) {
             return None;
         }
-        let made = self.copy.get_or_init(|| {
+        self.copy.get_or_init(|| {
             let bytes = size_of::<f32>() * len;
             let before = KEPT.fetch_add(bytes, Ordering::Relaxed);
             if before.saturating_add(bytes) > BUDGET {
@@ -77,7 +96,13 @@ impl ArrangedCopy {
             elements.resize(len, 0.0);
             Some(Box::new(Arrangement { key, elements: AlignedFloats::new(elements) }))
         });
-        made.as_ref().filter(|made| made.key == key).map(|made| made.elements.numbers())
+        self.kept(key)
+    }
+
+    /// Returns the copy in the order of `key`, if it was made.
+    pub fn kept(&self, key: ArrangementKey) -> Option<&[f32]> {
+        let made = self.copy.get()?.as_ref();
+        made.filter(|made| made.key == key).map(|made| made.elements.numbers())
     }
 }
 
@@ -102,13 +127,18 @@ mod tests {
     #[test]
     fn a_copy_is_made_at_the_second_read_and_lives_until_the_data_change() {
         let mut data = HostBuffer::from_slice(&[1.0_f32, 2.0, 3.0]);
-        let (key, other) = ([0, 1, 2, 3, 4, 5], [0; 6]);
+        let order = ArrangementOrder::Panels(16);
+        let key = ArrangementKey { order, start: 0, strides: [1, 2], size: [2, 1] };
+        let other = ArrangementKey { order: ArrangementOrder::WinogradFilters, ..key };
         let get = |data: &HostBuffer, key, at: f32| {
             data.arranged().get(key, 2, || vec![at; 2]).map(<[f32]>::to_vec)
         };
         assert_eq!(get(&data, key, 1.0), None);
+        assert_eq!(data.arranged().kept(key), None);
         assert_eq!(get(&data, key, 2.0), Some(vec![2.0; 2]));
         assert_eq!(get(&data, key, 3.0), Some(vec![2.0; 2]), "it was kept");
+        assert_eq!(data.arranged().kept(key), Some(&[2.0; 2][..]));
+        assert_eq!(data.arranged().kept(other), None);
         assert_eq!(get(&data, other, 3.0), None, "the copy has another order");
         assert_eq!(get(&data.clone(), key, 4.0), None, "a clone has none yet");
         data.write(&[4.0_f32, 5.0, 6.0]);

@@ -18,7 +18,7 @@ mod patch;
 pub(crate) mod threads;
 mod words;
 
-pub(crate) use arranged::ArrangedCopy;
+pub(crate) use arranged::{ArrangedCopy, ArrangementKey, ArrangementOrder};
 pub(crate) use failed_element::FailedElement;
 pub(crate) use host::{Allocator, HostBuffer};
 pub(crate) use host_pool::HostPool;

@@ -2,8 +2,12 @@
 
 use std::sync::OnceLock;
 
+use smallvec::SmallVec;
+
 use super::chain::Chain;
 use super::tape::Tape;
+use super::vectors::links::Link;
+use crate::exec::ArrangementKey;
 use crate::plan::ValueId;
 
 /// A hole of a form, which an expression of the step fills.
@@ -36,15 +40,33 @@ pub(super) struct StepCache {
     is_fused: OnceLock<bool>,
 }
 
-/// A product of two matrices of `f32` that lie in memory; the sums are the result.
+/// A product of two matrices of `f32` that lie in memory, and the operations that follow its sums.
 #[derive(Debug)]
 pub(crate) struct SingleCall {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     pub x: CallOperand,
-    pub w: CallOperand,
-    /// True if the columns of the right operand are contiguous, not its rows.
-    pub has_columns: bool,
+    pub w: CallWeights,
+    pub links: SmallVec<[(Link, CallNumbers); 2]>,
+}
+
+/// The right operand of a call.
+#[derive(Debug)]
+pub(crate) enum CallWeights {
+    /// A matrix with contiguous rows.
+    Rows(CallOperand),
+    /// A matrix with contiguous columns.
+    Columns(CallOperand),
+    /// The copy of a value that is kept beside it, once there is one.
+    Kept(ValueId, ArrangementKey),
+}
+
+/// The second operand of an operation that follows sums.
+#[derive(Debug)]
+pub(crate) enum CallNumbers {
+    Constant(f32),
+    /// A number for each sum, in their order.
+    Each(CallOperand),
 }
 
 /// A matrix in a value, with contiguous rows or columns.

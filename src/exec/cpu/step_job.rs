@@ -70,6 +70,12 @@ impl<'a> StepJob<'a> {
         self.cache.tape(hole, || Tape::compile(expr, roots, scalars, inputs))
     }
 
+    /// The value that `operand` reads, if it reads one, with its data.
+    pub fn data(&self, operand: &StepOperand) -> Option<(ValueId, &'a HostBuffer)> {
+        let OperandSource::Value(value) = operand.source else { return None };
+        Some((value, self.values[value.index()].as_deref()?))
+    }
+
     /// Returns whether `value` is a resident, which stays from run to run.
     pub fn is_resident(&self, value: ValueId) -> bool {
         matches!(self.plan.values[value.index()].home, Home::Resident(_))

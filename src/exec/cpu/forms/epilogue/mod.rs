@@ -4,7 +4,7 @@ mod find_chain;
 
 use bytemuck::cast_slice_mut;
 
-use crate::exec::cpu::chain::BoundChain;
+use crate::exec::cpu::chain::{BoundChain, Chain};
 use crate::exec::cpu::operands::{BoundInput, OutputPart};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
@@ -22,10 +22,14 @@ impl<'a> Epilogue<'a> {
     pub fn of(job: &StepJob<'a>) -> Self {
         let inputs = job.inputs(Space::Out);
         let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
-        let chain = job.cache.chain(|| find_chain::find(job, &inputs));
-        let chain =
-            chain.map(|chain| chain.bind(&inputs, |axes| find_chain::inputs_along(job, axes)));
+        let chain = Self::chain(job, &inputs)
+            .map(|chain| chain.bind(&inputs, |axes| find_chain::inputs_along(job, axes)));
         Self { tape, inputs, chain }
+    }
+
+    /// The chain of operations that follows each sum, if the epilogue is one.
+    pub fn chain(job: &StepJob<'a>, inputs: &[Option<BoundInput<'_>>]) -> Option<&'a Chain> {
+        job.cache.chain(|| find_chain::find(job, inputs))
     }
 
     pub fn machine(&self) -> Machine<'a> {

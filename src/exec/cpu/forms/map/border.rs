@@ -9,7 +9,6 @@ use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each_part};
-use crate::expr::ExprNode;
 use crate::plan::{Border, MapForm, OperandSource, StepOperand};
 
 /// A value with a border, where the value lies in memory.
@@ -30,10 +29,8 @@ impl<'a> BorderedMap<'a> {
         let is_word = |dtype| matches!(dtype, DType::F32 | DType::I32 | DType::U32);
         let Border { element, number, inside: ranges, .. } =
             Border::of(&step.borders, output.root)?;
-        let ExprNode::Load(at) = step.expr.node(*element) else { return None };
-        let operand = &step.operands[usize::from(at)];
-        let OperandSource::Value(value) = operand.source else { return None };
-        let buffer = job.values[value.index()].as_deref()?;
+        let operand = step.loaded(*element)?;
+        let (_, buffer) = job.data(operand)?;
         if output.dtype != operand.dtype || !is_word(operand.dtype) || form.dims.is_empty() {
             return None;
         }

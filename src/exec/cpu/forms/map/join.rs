@@ -11,8 +11,8 @@ use crate::exec::cpu::operands::{
     BoundInput, OutputPart, for_each, parts_with_spinning_helpers, split,
 };
 use crate::exec::cpu::tape::TILE;
-use crate::expr::{ExprNode, Ref};
-use crate::plan::{Join, MapForm, OperandSource};
+use crate::expr::Ref;
+use crate::plan::{Join, MapForm};
 
 /// Values that lie in memory, one after the other along an axis.
 pub(super) struct JoinedMap<'a> {
@@ -47,10 +47,8 @@ impl<'a> JoinedMap<'a> {
         }
         let inner: usize = form.dims[axis + 1..].iter().product();
         let value = |(value, along): (Ref, Range<usize>)| {
-            let ExprNode::Load(at) = step.expr.node(value) else { return None };
-            let operand = &step.operands[usize::from(at)];
-            let OperandSource::Value(id) = operand.source else { return None };
-            let buffer = job.values[id.index()].as_deref()?;
+            let operand = step.loaded(value)?;
+            let (_, buffer) = job.data(operand)?;
             let mut view: View = operand.view.clone();
             view.offset += along.start as i64 * view.strides[axis];
             view.dims[axis] = along.len();

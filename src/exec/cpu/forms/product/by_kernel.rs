@@ -150,6 +150,11 @@ fn deep(k: usize) -> usize {
     k.div_ceil(k.div_ceil(DEEP))
 }
 
+/// Returns whether sums of `k` products are written once.
+pub(super) fn is_one_step(k: usize) -> bool {
+    k <= DEEP
+}
+
 /// Multiplies panels that an earlier run packed. The block begins with a panel.
 ///
 /// # Safety

@@ -5,8 +5,7 @@ use smallvec::SmallVec;
 use crate::base::dtype::DType;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::operands::Windows;
-use crate::expr::ExprNode;
-use crate::plan::{Border, OperandSource, ProductForm, Spread};
+use crate::plan::{Border, ProductForm, Spread};
 
 /// The windows of images of `f32` in memory, if the right operand is no more than that.
 pub(super) fn windows<'a>(
@@ -17,12 +16,11 @@ pub(super) fn windows<'a>(
     let (step, operands) = (job.step, &job.step.operands);
     let border = Border::of(&step.borders, product.w);
     let element = border.map_or(product.w, |border| border.element);
-    let ExprNode::Load(at) = step.expr.node(element) else { return None };
+    let operand = step.loaded(element)?;
     let number = border.map_or(0, |border| step.scalars[border.number].lane_bits());
     let inside = border.map_or(&[][..], |border| &border.inside);
-    let operand = &operands[usize::from(at)];
-    let OperandSource::Value(value) = operand.source else { return None };
-    let words = job.values[value.index()].as_deref()?.words();
+    let (_, buffer) = job.data(operand)?;
+    let words = buffer.words();
     let counters: SmallVec<[_; 2]> =
         inside.iter().map(|(at, range)| (&operands[*at].view, range.clone())).collect();
     let is_float = operand.dtype == DType::F32;

@@ -2,6 +2,7 @@
 
 use super::kernel::Kernel;
 use super::operand::Matrices;
+use crate::exec::{ArrangementKey, ArrangementOrder};
 
 /// Fewest elements of a right operand whose panels are kept.
 const SMALLEST: usize = 16 << 10;
@@ -18,24 +19,23 @@ impl<'a> Matrices<'a> {
         if self.is_only_copied() || k * n < SMALLEST {
             return None;
         }
+        let key = self.panels_key([k, n]);
         let columns = Kernel::native().panel_width;
-        let order = [columns, k, n].map(|size| size as i64);
-        self.kept(order, n.next_multiple_of(columns) * k, || {
+        self.arranged?.get(key, n.next_multiple_of(columns) * k, || {
             let (mut panels, mut copy) = (Vec::new(), Vec::new());
             self.pack(0, [&(0..k), &(0..n)], columns, (&mut panels, &mut copy));
             panels
         })
     }
 
-    /// A copy of the only matrix in an order of its own, which `make` makes of `len` elements, if the same data were read
-    /// before. It is kept beside the data.
-    pub(super) fn kept(
-        &self,
-        [order, k, n]: [i64; 3],
-        len: usize,
-        make: impl FnOnce() -> Vec<f32>,
-    ) -> Option<&'a [f32]> {
-        let [row, column] = self.strides().map(|stride| stride as i64);
-        self.arranged?.get([self.start(0), row, column, k, n, order], len, make)
+    /// The key of the panels of the only matrix.
+    pub(super) fn panels_key(&self, size: [usize; 2]) -> ArrangementKey {
+        self.key(ArrangementOrder::Panels(Kernel::native().panel_width), size)
+    }
+
+    /// The key of the first matrix, of `size`, in another order.
+    pub(super) fn key(&self, order: ArrangementOrder, size: [usize; 2]) -> ArrangementKey {
+        let strides = self.strides().map(|stride| stride as i64);
+        ArrangementKey { order, start: self.start(0), strides, size }
     }
 }

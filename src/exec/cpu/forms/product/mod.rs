@@ -36,9 +36,9 @@ pub(crate) fn run(
     product: &ProductForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
-    if let ([out], Some(plain)) =
+    if let ([out], Some(call)) =
         (&mut *outputs, job.cache.single_call(|| find_call::find(job, product)))
-        && plain.multiply(job.values, out)
+        && call.multiply(job.values, out).is_some()
     {
         return Ok(());
     }

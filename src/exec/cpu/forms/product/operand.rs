@@ -20,8 +20,8 @@ use crate::exec::cpu::operands::{
 use crate::exec::cpu::tape::{Machine, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::exec::{ArrangedCopy, HostBuffer};
-use crate::expr::{ExprNode, Ref};
-use crate::plan::{OperandSource, ProductForm, Space, Spread};
+use crate::expr::Ref;
+use crate::plan::{ProductForm, Space, Spread};
 
 /// A stack of matrices in memory, over `batch ++ [rows, columns]`.
 pub(crate) struct Matrices<'a> {
@@ -75,24 +75,21 @@ impl<'a> Matrices<'a> {
         batch: &[usize],
         halves: bool,
     ) -> Result<Self, DeviceError> {
-        if let ExprNode::Load(n) = job.step.expr.node(root) {
-            let operand = &job.step.operands[usize::from(n)];
-            if let OperandSource::Value(value) = operand.source
-                && let Some(buffer) = &job.values[value.index()]
-                && operand.view.is_inside(buffer.len())
-            {
-                let data = match operand.dtype {
-                    DType::F32 | DType::I32 | DType::U32 => {
-                        Some(MatrixData::Words(Cow::Borrowed(buffer.words())))
-                    }
-                    DType::F16 if halves => Some(MatrixData::Halves(cast_slice(buffer.bytes()))),
-                    DType::F16 | DType::Bool => None,
-                };
-                if let Some(data) = data {
-                    let arranged = Some(buffer.arranged());
-                    let is_resident = job.is_resident(value);
-                    return Ok(Self { data, view: operand.view.clone(), arranged, is_resident });
+        if let Some(operand) = job.step.loaded(root)
+            && let Some((value, buffer)) = job.data(operand)
+            && operand.view.is_inside(buffer.len())
+        {
+            let data = match operand.dtype {
+                DType::F32 | DType::I32 | DType::U32 => {
+                    Some(MatrixData::Words(Cow::Borrowed(buffer.words())))
                 }
+                DType::F16 if halves => Some(MatrixData::Halves(cast_slice(buffer.bytes()))),
+                DType::F16 | DType::Bool => None,
+            };
+            if let Some(data) = data {
+                let arranged = Some(buffer.arranged());
+                let is_resident = job.is_resident(value);
+                return Ok(Self { data, view: operand.view.clone(), arranged, is_resident });
             }
         }
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(size).collect();

@@ -4,30 +4,49 @@
 use std::sync::Arc;
 
 use bytemuck::cast_slice;
+use smallvec::SmallVec;
 
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows};
 use crate::exec::HostBuffer;
-use crate::exec::cpu::step_cache::{CallOperand, SingleCall};
+use crate::exec::cpu::step_cache::{CallNumbers, CallOperand, CallWeights, SingleCall};
+use crate::exec::cpu::vectors::links::{LaneLink, LaneOperand, apply_links_in_place};
 
 impl SingleCall {
-    /// Computes `out`. Returns `false`, and computes nothing, if `out` or an operand has another length than expected.
-    pub fn multiply(&self, values: &[Option<Arc<HostBuffer>>], out: &mut HostBuffer) -> bool {
-        let size @ [m, n, _] = self.size;
-        let Some((x, w)) = self.x.rows(values).zip(self.w.rows(values)) else { return false };
-        let Some(out) = out.as_slice_mut::<f32>().filter(|out| out.len() == m * n) else {
-            return false;
-        };
+    /// Computes `out`. Returns `None`, and computes nothing, if `out` or an operand has another length than expected, or
+    /// if panels are not kept yet.
+    pub fn multiply(&self, values: &[Option<Arc<HostBuffer>>], out: &mut HostBuffer) -> Option<()> {
+        let size @ [m, n, k] = self.size;
         let kernel = Kernel::native();
+        let x = self.x.rows(values)?;
+        let mut links = SmallVec::<[LaneLink<'_>; 4]>::new();
+        for (op, numbers) in &self.links {
+            let operand = match numbers {
+                CallNumbers::Constant(number) => LaneOperand::Splat(*number),
+                CallNumbers::Each(operand) => LaneOperand::Lanes(operand.rows(values)?.data),
+            };
+            links.push(LaneLink::One(*op, operand));
+        }
+        let right = match &self.w {
+            CallWeights::Rows(w) => Ok(Panels::InPlace(w.rows(values)?)),
+            CallWeights::Columns(w) => Err(w.rows(values)?),
+            CallWeights::Kept(value, key) => {
+                let data = values[value.index()].as_deref()?.arranged().kept(*key)?;
+                Ok(Panels::Packed { data, pitch: kernel.panel_width * k })
+            }
+        };
+        let out = out.as_slice_mut::<f32>().filter(|out| out.len() == m * n)?;
+        let sums = out.as_mut_ptr();
         // SAFETY: `out` has m·n elements.
         unsafe {
-            if self.has_columns {
-                kernel.dots(&DotProducts { size, x, w }, out.as_mut_ptr(), n, false);
-            } else {
-                let product = PanelProduct { size, x, w: Panels::InPlace(w) };
-                kernel.panels(&product, out.as_mut_ptr(), n, false);
+            match right {
+                Ok(w) => kernel.panels(&PanelProduct { size, x, w }, sums, n, false),
+                Err(w) => kernel.dots(&DotProducts { size, x, w }, sums, n, false),
             }
         }
-        true
+        if !links.is_empty() {
+            apply_links_in_place(&links, out);
+        }
+        Some(())
     }
 }
 

@@ -12,7 +12,6 @@ use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::product::UnstoredProduct;
 use crate::exec::cpu::operands::{SharedOutputs, for_each_if, parts, ranges, rows_of_blocks};
 use crate::exec::threads;
-use crate::expr::ExprNode;
 use crate::ops::Combine;
 use crate::plan::{Form, Home, OperandSource, Plan, ProductForm, ReduceForm, Sliding, Step};
 
@@ -50,8 +49,7 @@ fn found(plan: &Plan, at: usize) -> Option<()> {
     if is_result || !is_read_once || !matches!(value.home, Home::Slot(_)) {
         return None;
     }
-    let ExprNode::Load(image) = next.expr.node(sliding.element) else { return None };
-    let image = &next.operands[usize::from(image)];
+    let image = next.loaded(sliding.element)?;
     let images = sliding.image_view(&image.view);
     let is_image = image.source == OperandSource::Value(output.value)
         && images.is_contiguous()

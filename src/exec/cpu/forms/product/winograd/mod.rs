@@ -17,7 +17,7 @@ use super::operand::Matrices;
 use super::outputs::ProductOutputs;
 use crate::exec::cpu::operands::{Images, ranges, rows_of_blocks};
 use crate::exec::cpu::tape::Machine;
-use crate::exec::threads;
+use crate::exec::{ArrangementOrder, threads};
 
 /// Products of a tile and a filter.
 const POINTS: usize = 16;
@@ -105,7 +105,8 @@ fn transformed<'a>(filters: &Matrices<'a>, [m, channels]: [usize; 2]) -> Option<
         }
         all
     };
-    let kept = filters.kept([-3, k as i64, m as i64], POINTS * m * channels, make);
+    let key = filters.key(ArrangementOrder::WinogradFilters, [k, m]);
+    let kept = filters.arranged.and_then(|kept| kept.get(key, POINTS * m * channels, make));
     Some(kept.map_or_else(|| Cow::Owned(make()), Cow::Borrowed))
 }
 

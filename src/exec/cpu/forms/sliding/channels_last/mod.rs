@@ -12,17 +12,13 @@ use self::image::{WindowedAxis, WindowedImages};
 use self::loops::sum_rows;
 use crate::base::shape::View;
 use crate::error::DeviceError;
-use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::forms::row::fill;
 use crate::exec::cpu::operands::{OutputPart, for_each_part};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, StepJob};
-use crate::expr::{ExprNode, Ref};
-use crate::plan::{CollapsedAxes, ReduceForm, Sliding, SlidingAxis, Space, StepOperand};
-
-/// The order of weights that are kept beside a resident: the elements of a window, and of each all channels.
-const KEPT_ORDER: i64 = -4;
+use crate::exec::{ArrangementKey, ArrangementOrder, HostBuffer};
+use crate::plan::{CollapsedAxes, ReduceForm, Sliding, SlidingAxis, Space};
 
 /// Computes the results of a step whose images the plan stores channels last.
 ///
@@ -38,11 +34,9 @@ pub(crate) fn run(
     let [down, along] = &sliding.axes[..] else { return Err(broken()) };
     let [down, along] = [down, along].map(axis);
     let channels = reduce.outer.last().copied().ok_or_else(broken)?;
-    let words = operand(job, sliding.element)
-        .and_then(|operand| operand.source.value())
-        .and_then(|image| job.values[image.index()].as_deref())
-        .ok_or_else(broken)?
-        .words();
+    let image = job.step.loaded(sliding.element).and_then(|operand| job.data(operand));
+    let (_, image) = image.ok_or_else(broken)?;
+    let words = image.words();
     let epilogue = Epilogue::of(job);
     let affine = epilogue.chain.as_ref().and_then(|chain| chain.as_affine_of_columns(channels));
     let weights = weights(job, reduce, sliding).ok_or_else(broken)?;
@@ -76,12 +70,6 @@ fn axis(axis: &SlidingAxis) -> WindowedAxis {
     WindowedAxis { size: inside.len(), border: inside.start, count, window }
 }
 
-/// The operand that `root` loads.
-fn operand<'a>(job: &StepJob<'a>, root: Ref) -> Option<&'a StepOperand> {
-    let ExprNode::Load(at) = job.step.expr.node(root) else { return None };
-    Some(&job.step.operands[usize::from(at)])
-}
-
 /// The weights of each element of a window, of which all channels lie side by side. Those of a resident are kept from the
 /// second run on.
 fn weights<'a>(
@@ -108,9 +96,9 @@ fn weights<'a>(
         fill(&mut machine, &inputs, 0, cast_slice_mut(&mut weights));
         weights
     };
-    let resident = operand(job, weight).and_then(|operand| {
-        let value = operand.source.value().filter(|&value| job.is_resident(value))?;
-        Some((&operand.view, job.values[value.index()].as_deref()?))
+    let resident = job.step.loaded(weight).and_then(|operand| {
+        let (value, buffer) = job.data(operand)?;
+        job.is_resident(value).then_some((&operand.view, buffer))
     });
     let kept = resident.and_then(|(view, buffer)| {
         let view = order(view);
@@ -119,9 +107,12 @@ fn weights<'a>(
         if axes.dims[..] != [taps, channels] {
             return None;
         }
-        let [of_tap, of_channel] = [axes.strides[0][0], axes.strides[0][1]];
-        let [taps, channels] = [taps, channels].map(|size| size as i64);
-        let key = [view.offset, of_tap, of_channel, taps, channels, KEPT_ORDER];
+        let key = ArrangementKey {
+            order: ArrangementOrder::ChannelsLast,
+            start: view.offset,
+            strides: [axes.strides[0][0], axes.strides[0][1]],
+            size: [taps, channels],
+        };
         buffer.arranged().get(key, len, make)
     });
     Some(kept.map_or_else(|| Cow::Owned(make()), Cow::Borrowed))
