@@ -1,6 +1,7 @@
 //! Work for other threads: a whole task on one thread, or parts shared with helpers.
 
 mod handed;
+mod helper_delay;
 mod helpers;
 mod pool;
 mod team;
@@ -123,15 +124,12 @@ fn in_team<R>(call: impl FnOnce(&mut OwnTeam) -> R) -> R {
     result
 }
 
-/// Most threads among which short work is shared. On two cores of an EPYC, a GRU of 8 rows took 0.8 of its time with
-/// shared short steps. On 16 of a Xeon, it took 1.4 times as long: their caches are farther apart.
-const NEAR_THREADS: usize = 4;
-
-/// Number of threads that take part at once in short work of this thread: this one, and helpers that spin for it.
-pub(crate) fn spinning() -> usize {
+/// Number of parts into which this thread cuts short work of so many `nanoseconds`, for itself and helpers that spin for
+/// it. Where these are near, a part takes at least the nanoseconds `least`.
+pub(crate) fn short_parts(nanoseconds: u64, least: u64) -> usize {
     // A forked child has none of the helpers that its parent counted.
-    let shares = !is_forked_child() && count() <= NEAR_THREADS;
-    if shares { 1 + in_team(|team| team.spinning()) } else { 1 }
+    let shares = nanoseconds >= 2 * least && !is_forked_child();
+    if shares { in_team(|team| team.short_parts(nanoseconds, least)) } else { 1 }
 }
 
 /// Copies `from` to `to`, which is as long, in shared parts of `part` bytes. Bytes of any elements, so that this is

@@ -10,7 +10,9 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU32;
 
+use super::helper_delay::HelperDelay;
 use super::pool::{Help, comes_soon, count, spawn};
+use crate::base::clock::Instant;
 use crate::base::sync::thread::{self, Thread};
 use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering};
 
@@ -21,6 +23,11 @@ const PLACE: usize = 1 << (usize::BITS / 2);
 /// Bits of [`Team::state`] that count the helpers at work.
 const AT_WORK: usize = PLACE - 1;
 
+/// Pieces of short work between two at which the delay of helpers is measured: to read the clock takes some 25 ns.
+const MEASURED: usize = 8;
+/// Pieces of short work between two that are shared whatever the delay, so that it is measured again. A multiple of
+/// [`MEASURED`].
+const PROBED: usize = 32;
 /// Invitations of the process that no thread has answered. While threads are busy, no more are sent than there are
 /// threads.
 static UNANSWERED: AtomicU32 = AtomicU32::new(0);
@@ -28,6 +35,8 @@ static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 /// The owner's side of a team. There is one for each team, and it stays on its thread.
 pub(crate) struct OwnTeam {
     team: Arc<Team>,
+    /// Number of pieces of short work so far.
+    short_works: usize,
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -41,6 +50,7 @@ struct Team {
     work: UnsafeCell<BorrowedWork>,
     owner: Thread,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+    delay: HelperDelay,
 }
 
 // SAFETY: only the owner writes `work`, while the team is closed and no helper is at work. Helpers read it only after
@@ -51,6 +61,8 @@ unsafe impl Sync for Team {}
 struct BorrowedWork {
     function: *const (),
     call: unsafe fn(*const ()),
+    /// The time at which the team opened, if the delay of helpers is measured.
+    opened: Option<Instant>,
 }
 
 // SAFETY: the value stands for a reference to a function that is `Sync`.
@@ -59,14 +71,14 @@ unsafe impl Send for BorrowedWork {}
 unsafe impl Sync for BorrowedWork {}
 
 impl BorrowedWork {
-    fn new<F: Fn() + Sync>(function: &F) -> Self {
+    fn new<F: Fn() + Sync>(function: &F, opened: Option<Instant>) -> Self {
         /// # Safety
         /// `function` points to an `F`.
         unsafe fn call<F: Fn()>(function: *const ()) {
             // SAFETY: `function` points to an `F`, as the caller promises.
             unsafe { (*function.cast::<F>())() }
         }
-        Self { function: std::ptr::from_ref(function).cast(), call: call::<F> }
+        Self { function: std::ptr::from_ref(function).cast(), call: call::<F>, opened }
     }
 
     /// # Safety
@@ -99,7 +111,7 @@ impl Help for Invitation {
         }
         if team.enter() {
             invite(team, others);
-            team.help();
+            team.help(!is_first);
         } else {
             *is_surplus = !is_first;
         }
@@ -140,11 +152,12 @@ impl OwnTeam {
         let team = Team {
             state: AtomicUsize::new(CLOSED),
             spinning: AtomicUsize::new(0),
-            work: UnsafeCell::new(BorrowedWork::new(&|| ())),
+            work: UnsafeCell::new(BorrowedWork::new(&|| (), None)),
             owner: thread::current(),
             panic: Mutex::new(None),
+            delay: HelperDelay::default(),
         };
-        Self { team: Arc::new(team), of_this_thread: PhantomData }
+        Self { team: Arc::new(team), short_works: 0, of_this_thread: PhantomData }
     }
 
     /// Number of helpers that spin until the team opens, and then come at once.
@@ -152,14 +165,30 @@ impl OwnTeam {
         self.team.spinning.load(Ordering::Relaxed)
     }
 
+    /// Number of parts into which this thread cuts short work of so many `nanoseconds`: one for itself, and one for each helper
+    /// that spins for it. A part takes at least so many nanoseconds as are worth one where helpers come at once, and more
+    /// where they come from far.
+    pub fn short_parts(&mut self, nanoseconds: u64, least: u64) -> usize {
+        let spinning = self.spinning();
+        if spinning == 0 {
+            return 1;
+        }
+        self.short_works += 1;
+        let is_probe = self.short_works.is_multiple_of(PROBED);
+        let least = if is_probe { least } else { self.team.delay.least_part(least) };
+        usize::try_from(nanoseconds / least.max(1)).unwrap_or(usize::MAX).clamp(1, 1 + spinning)
+    }
+
     /// Calls `work` on this thread, the owner's, and on up to `helpers` helpers that come before it returns here. Returns
     /// once all helpers that came have returned. `work` shares out its parts by itself, and never waits for helpers.
     pub fn together<F: Fn() + Sync>(&mut self, helpers: usize, work: &F) {
         let spinning = self.spinning();
+        let is_measured = spinning > 0 && self.short_works.is_multiple_of(MEASURED);
+        let opened = is_measured.then(Instant::now);
         let team = &self.team;
         // SAFETY: the team is closed and no helper is at work, since each call ends so. There is no second call at the same
         // time, since this one borrows the only `OwnTeam` of the team.
-        unsafe { *team.work.get() = BorrowedWork::new(work) };
+        unsafe { *team.work.get() = BorrowedWork::new(work, opened) };
         team.state.store(PLACE * helpers.min(AT_WORK / 2), Ordering::Release);
         let closing = Closing(team);
         invite(team, helpers.saturating_sub(spinning));
@@ -183,11 +212,16 @@ impl Team {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, come).is_ok()
     }
 
-    /// Works as a helper that has entered, and leaves.
-    fn help(&self) {
+    /// Works as a helper that has entered, and leaves. Notes the delay with which the helper came if it `spun` for the team.
+    fn help(&self, spun: bool) {
         // SAFETY: the team was open when this helper came, so the owner is in `OwnTeam::together`. The owner stays there, with
         // the function that it lent, until the helper has left.
-        let work = || unsafe { (*self.work.get()).run() };
+        let work = unsafe { &*self.work.get() };
+        if let Some(opened) = work.opened.filter(|_| spun) {
+            self.delay.note(opened.elapsed());
+        }
+        // SAFETY: as above.
+        let work = || unsafe { work.run() };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             let second = self.panic.lock().replace(panic);
             // Its drop could panic, and the owner would wait for ever.
@@ -284,6 +318,18 @@ mod tests {
         assert!(!late.is_wanted_soon(&|| unreachable!("a helper without a place does not wait")));
         drop(late);
         assert_eq!(own.spinning(), 0);
+    }
+
+    #[test]
+    fn short_work_is_shared_with_helpers_that_spin() {
+        let mut own = OwnTeam::new();
+        assert_eq!(own.short_parts(u64::MAX, 500), 1, "nobody spins");
+        own.team.spinning.store(3, Ordering::Relaxed);
+        let work = [0, 999, 1_000, u64::MAX];
+        assert_eq!(work.map(|nanoseconds| own.short_parts(nanoseconds, 500)), [1, 1, 2, 4]);
+        (0..1_000).for_each(|_| own.team.delay.note(Duration::from_secs(1)));
+        own.short_works = PROBED - 1;
+        assert_eq!([0; 2].map(|_| own.short_parts(1_000, 500)), [2, 1], "the first is a probe");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The crate's `base`, with loom's locks.
 
+#[path = "../../../src/base/clock.rs"]
+pub mod clock;
 #[path = "../../../src/base/dtype.rs"]
 pub mod dtype;
 #[path = "../../../src/base/process.rs"]

@@ -1,5 +1,7 @@
 //! In place of the crate's `src/exec/threads/mod.rs`, whose threads are rayon's.
 
+#[path = "../../../src/exec/threads/helper_delay.rs"]
+mod helper_delay;
 #[path = "../../../src/exec/threads/team.rs"]
 mod team;
 

@@ -19,9 +19,9 @@ pub(crate) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
 const PART: u64 = 1_000 / threads::SMALLER as u64;
 /// Flops and words moved in a nanosecond by one thread: 35 from memory, 50 from the caches.
 const RATE: u64 = 40;
-/// Flops and words moved that are worth a part of their own, where another thread spins for it. To begin and end with
-/// it takes some 400 ns.
-const SHORT_PART: u64 = 20_000 / threads::SMALLER as u64;
+/// Nanoseconds of work that are worth a part of their own, where another thread spins for it. To begin and end with it
+/// takes some 400 ns.
+const SHORT_PART: u64 = 500 / threads::SMALLER as u64;
 
 /// Returns the number of parts into which work of `cost` flops and moved words is cut.
 pub(crate) fn parts(cost: u64) -> usize {
@@ -35,8 +35,11 @@ pub(crate) fn parts(cost: u64) -> usize {
 
 /// As [`parts`], for work whose results do not depend on how it is cut. Helpers that spin share short work too.
 pub(crate) fn parts_with_spinning_helpers(cost: u64) -> usize {
-    let short = usize::try_from(cost / SHORT_PART).unwrap_or(usize::MAX);
-    if cost < ALONE * RATE && short > 1 { short.min(threads::spinning()) } else { parts(cost) }
+    if cost < ALONE * RATE {
+        threads::short_parts(cost / RATE, SHORT_PART)
+    } else {
+        parts(cost)
+    }
 }
 
 /// The ranges of at most `most` that cover `0..len`, one after the other.

@@ -18,7 +18,7 @@ const READ: f64 = 0.05;
 /// Nanoseconds until an epilogue has begun with a tile.
 const START: f64 = 200.0;
 /// Nanoseconds of a short product that are worth a block, where other threads spin for one.
-const SHORT_BLOCK: f64 = 1_500.0 / threads::SMALLER as f64;
+const SHORT_BLOCK: u64 = 1_500 / threads::SMALLER as u64;
 /// Fewest rows of a block whose multiplications take longer than its reads of panels.
 const LEAST_ROWS: usize = 4;
 
@@ -57,7 +57,7 @@ pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
     let size @ [_, n, k] = floats.size;
     is_one_block(floats)
         && by_kernel::last_columns(Kernel::native(), [n, k]) == 0
-        && (!floats.by_panels || (worth(size) <= 1 && by_kernel::is_one_step(k)))
+        && (!floats.by_panels || (short_time(size) < 2 * SHORT_BLOCK && by_kernel::is_one_step(k)))
 }
 
 /// The cost of the work besides multiplications.
@@ -113,8 +113,7 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
 /// Returns the rows and columns of the blocks of a short product by kept panels, of which other threads take some if they
 /// spin. However a product is cut between panels, its sums are the same bits.
 fn short_blocks([m, n, k]: [usize; 3]) -> [usize; 2] {
-    let worth = worth([m, n, k]);
-    let parts = if worth > 1 { worth.min(threads::spinning()) } else { 1 };
+    let parts = threads::short_parts(short_time([m, n, k]), SHORT_BLOCK);
     if parts == 1 || m >= LEAST_ROWS * parts {
         return [m.div_ceil(parts), n];
     }
@@ -122,10 +121,9 @@ fn short_blocks([m, n, k]: [usize; 3]) -> [usize; 2] {
     [m, (n.div_ceil(panel).div_ceil(parts) * panel).min(n)]
 }
 
-/// Number of blocks that a short product by kept panels is worth.
-fn worth([m, n, k]: [usize; 3]) -> usize {
-    let time = ((m * n * k) as f64 / RATE).max((n * k) as f64 * READ);
-    (time / SHORT_BLOCK) as usize
+/// Nanoseconds of a short product by kept panels.
+fn short_time([m, n, k]: [usize; 3]) -> u64 {
+    ((m * n * k) as f64 / RATE).max((n * k) as f64 * READ) as u64
 }
 
 fn cut(
