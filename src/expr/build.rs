@@ -2,7 +2,7 @@
 //! handle with operators, so that an operation's definition reads like its formula.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::ops;
 
 use super::{Binary, Const, Expr, ExprNode, Failure, Ref, Unary};

@@ -1,6 +1,6 @@
 //! The pass *simplify*: identities, constants and common subexpressions.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use smallvec::{SmallVec, smallvec};
 

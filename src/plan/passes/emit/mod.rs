@@ -7,7 +7,7 @@ mod checked;
 mod form;
 mod value;
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use smallvec::{SmallVec, smallvec};
 
