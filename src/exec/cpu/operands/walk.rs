@@ -23,7 +23,7 @@ pub(super) struct Axis<P> {
 }
 
 /// Some axes, innermost first.
-pub(super) type Axes<P> = SmallVec<[Axis<P>; 4]>;
+pub(super) type Axes<P> = SmallVec<[Axis<P>; 2]>;
 
 /// Returns `axes`, which come innermost first, without those of size 1. Axes that one stride can walk are merged.
 pub(super) fn collapse<P: Position>(axes: impl Iterator<Item = Axis<P>>) -> Axes<P> {
