@@ -2,8 +2,9 @@
 //! handle with operators, so that an operation's definition reads like its formula.
 
 use std::cell::RefCell;
-use foldhash::HashMap;
 use std::ops;
+
+use foldhash::HashMap;
 
 use super::{Binary, Const, Expr, ExprNode, Failure, Ref, Unary};
 use crate::base::dtype::{DType, Ty};

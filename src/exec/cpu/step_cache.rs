@@ -2,11 +2,8 @@
 
 use std::sync::OnceLock;
 
-use smallvec::SmallVec;
-
 use super::chain::Chain;
 use super::tape::Tape;
-use super::vectors::links::Link;
 use crate::exec::ArrangementKey;
 use crate::plan::ValueId;
 
@@ -33,40 +30,31 @@ pub(super) struct StepCache {
     /// Tapes by [`ExprHole`].
     tapes: [OnceLock<Tape>; 5],
     /// The one call of the kernel that computes a small product.
-    single_call: OnceLock<Option<SingleCall>>,
+    single_call: OnceLock<Option<Box<SingleCall>>>,
     /// The epilogue as a chain of operations, if it is one.
     chain: OnceLock<Option<Chain>>,
     /// True if the next step computes the results of this one, and reads them at once.
     is_fused: OnceLock<bool>,
 }
 
-/// A product of two matrices of `f32` that lie in memory, and the operations that follow its sums.
+/// A product of two matrices of `f32` that lie in memory. The operations that follow its sums, if there are any, are a
+/// chain whose operands are numbers, or lie in memory as the sums do.
 #[derive(Debug)]
 pub(crate) struct SingleCall {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     pub x: CallOperand,
-    pub w: CallWeights,
-    pub links: SmallVec<[(Link, CallNumbers); 2]>,
+    pub w: RightOperand,
 }
 
-/// The right operand of a call.
 #[derive(Debug)]
-pub(crate) enum CallWeights {
+pub(crate) enum RightOperand {
     /// A matrix with contiguous rows.
     Rows(CallOperand),
     /// A matrix with contiguous columns.
     Columns(CallOperand),
-    /// The copy of a value that is kept beside it, once there is one.
-    Kept(ValueId, ArrangementKey),
-}
-
-/// The second operand of an operation that follows sums.
-#[derive(Debug)]
-pub(crate) enum CallNumbers {
-    Constant(f32),
-    /// A number for each sum, in their order.
-    Each(CallOperand),
+    /// The panels that are kept beside a value, once there are any.
+    Panels(ValueId, ArrangementKey),
 }
 
 /// A matrix in a value, with contiguous rows or columns.
@@ -89,12 +77,17 @@ impl StepCache {
 
     /// Returns the result of the first `find`.
     pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
-        self.single_call.get_or_init(find).as_ref()
+        self.single_call.get_or_init(|| find().map(Box::new)).as_deref()
     }
 
     /// Returns the result of the first `find`: whether the next step computes the results of this one.
     pub fn is_fused(&self, find: impl FnOnce() -> bool) -> bool {
         *self.is_fused.get_or_init(find)
+    }
+
+    /// The epilogue as a chain, if a run has found it to be one.
+    pub fn known_chain(&self) -> Option<&Chain> {
+        self.chain.get()?.as_ref()
     }
 
     /// Returns the result of the first `find`.

@@ -71,7 +71,7 @@ impl<'a> StepJob<'a> {
     }
 
     /// The value that `operand` reads, if it reads one, with its data.
-    pub fn data(&self, operand: &StepOperand) -> Option<(ValueId, &'a HostBuffer)> {
+    pub fn value_of(&self, operand: &StepOperand) -> Option<(ValueId, &'a HostBuffer)> {
         let OperandSource::Value(value) = operand.source else { return None };
         Some((value, self.values[value.index()].as_deref()?))
     }

@@ -63,7 +63,7 @@ pub(crate) fn for_each<T: Send, S>(
     });
 }
 
-/// A value that shares no line of the caches with others. Between cores that lie apart, a line moves in some 0.5 µs. Some
+/// A value that shares no cache line with others. Between far cores, a line moves in 0.2 µs. It takes two lines, since some
 /// processors fetch lines in pairs.
 #[repr(align(128))]
 struct Apart<T>(T);
@@ -74,7 +74,7 @@ fn behind_locks<T>(items: Vec<T>) -> Vec<Apart<Mutex<Option<T>>>> {
 }
 
 /// Calls `work` on this thread and on free helpers. Its argument returns each number below `len` once: from the first on
-/// for this thread, and from the last on for the others. In the end it returns none.
+/// for this thread, and from the last on for the others. In the end it returns `None`.
 fn from_both_ends(len: usize, work: &(dyn Fn(&dyn Fn() -> Option<usize>) + Sync)) {
     const OF_OTHERS: u64 = 1 << 32;
     let helpers = count().min(len) - 1;
@@ -125,10 +125,10 @@ fn in_team<R>(call: impl FnOnce(&mut OwnTeam) -> R) -> R {
 }
 
 /// Number of parts into which this thread cuts short work of so many `nanoseconds`, for itself and helpers that spin for
-/// it. Where these are near, a part takes at least the nanoseconds `least`.
+/// it. Where these are near, a part takes at least `least` nanoseconds.
 pub(crate) fn short_parts(nanoseconds: u64, least: u64) -> usize {
     // A forked child has none of the helpers that its parent counted.
-    let shares = nanoseconds >= 2 * least && !is_forked_child();
+    let shares = nanoseconds / 2 >= least && !is_forked_child();
     if shares { in_team(|team| team.short_parts(nanoseconds, least)) } else { 1 }
 }
 

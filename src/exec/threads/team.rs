@@ -10,7 +10,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU32;
 
-use super::helper_delay::HelperDelay;
+use super::helper_delay::{HelperDelay, TeamDelay};
 use super::pool::{Help, comes_soon, count, spawn};
 use crate::base::clock::Instant;
 use crate::base::sync::thread::{self, Thread};
@@ -23,11 +23,12 @@ const PLACE: usize = 1 << (usize::BITS / 2);
 /// Bits of [`Team::state`] that count the helpers at work.
 const AT_WORK: usize = PLACE - 1;
 
-/// Pieces of short work between two at which the delay of helpers is measured: to read the clock takes some 25 ns.
+/// The delay of helpers is measured once in so many pieces of short work, since to read the clock takes some 25 ns.
 const MEASURED: usize = 8;
-/// Pieces of short work between two that are shared whatever the delay, so that it is measured again. A multiple of
+/// One in so many pieces of short work is shared whatever the delay, so that it is measured again. A multiple of
 /// [`MEASURED`].
 const PROBED: usize = 32;
+
 /// Invitations of the process that no thread has answered. While threads are busy, no more are sent than there are
 /// threads.
 static UNANSWERED: AtomicU32 = AtomicU32::new(0);
@@ -36,7 +37,9 @@ static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct OwnTeam {
     team: Arc<Team>,
     /// Number of pieces of short work so far.
-    short_works: usize,
+    short_pieces: usize,
+    /// True if the delay of helpers is measured when the team opens next.
+    is_measured: bool,
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -50,7 +53,7 @@ struct Team {
     work: UnsafeCell<BorrowedWork>,
     owner: Thread,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
-    delay: HelperDelay,
+    delay: TeamDelay,
 }
 
 // SAFETY: only the owner writes `work`, while the team is closed and no helper is at work. Helpers read it only after
@@ -96,13 +99,14 @@ struct Invitation {
     helpers: usize,
     /// True once the helper came again and found no place: the team needs fewer helpers than it has.
     is_surplus: bool,
+    delay: HelperDelay,
 }
 
 impl Help for Invitation {
     /// Works as the first of the helpers and invites the others, unless the team is closed. From the second time on, the
     /// helper comes alone.
     fn give(&mut self) {
-        let Self { team, helpers, is_surplus } = self;
+        let Self { team, helpers, is_surplus, delay } = self;
         let others = helpers.saturating_sub(1);
         let is_first = mem::take(helpers) > 0;
         if is_first {
@@ -111,7 +115,7 @@ impl Help for Invitation {
         }
         if team.enter() {
             invite(team, others);
-            team.help(!is_first);
+            team.help((!is_first).then_some(delay));
         } else {
             *is_surplus = !is_first;
         }
@@ -142,7 +146,12 @@ fn invite(team: &Arc<Team>, helpers: usize) {
             return;
         }
         UNANSWERED.fetch_add(1, Ordering::Relaxed);
-        spawn(Invitation { team: Arc::clone(team), helpers, is_surplus: false });
+        spawn(Invitation {
+            team: Arc::clone(team),
+            helpers,
+            is_surplus: false,
+            delay: HelperDelay::default(),
+        });
     }
 }
 
@@ -155,9 +164,14 @@ impl OwnTeam {
             work: UnsafeCell::new(BorrowedWork::new(&|| (), None)),
             owner: thread::current(),
             panic: Mutex::new(None),
-            delay: HelperDelay::default(),
+            delay: TeamDelay::default(),
         };
-        Self { team: Arc::new(team), short_works: 0, of_this_thread: PhantomData }
+        Self {
+            team: Arc::new(team),
+            short_pieces: 0,
+            is_measured: false,
+            of_this_thread: PhantomData,
+        }
     }
 
     /// Number of helpers that spin until the team opens, and then come at once.
@@ -166,15 +180,15 @@ impl OwnTeam {
     }
 
     /// Number of parts into which this thread cuts short work of so many `nanoseconds`: one for itself, and one for each helper
-    /// that spins for it. A part takes at least so many nanoseconds as are worth one where helpers come at once, and more
-    /// where they come from far.
+    /// that spins for it. A part takes at least `least` nanoseconds, and more if helpers come late.
     pub fn short_parts(&mut self, nanoseconds: u64, least: u64) -> usize {
         let spinning = self.spinning();
         if spinning == 0 {
             return 1;
         }
-        self.short_works += 1;
-        let is_probe = self.short_works.is_multiple_of(PROBED);
+        self.short_pieces += 1;
+        self.is_measured = self.short_pieces.is_multiple_of(MEASURED);
+        let is_probe = self.short_pieces.is_multiple_of(PROBED);
         let least = if is_probe { least } else { self.team.delay.least_part(least) };
         usize::try_from(nanoseconds / least.max(1)).unwrap_or(usize::MAX).clamp(1, 1 + spinning)
     }
@@ -183,8 +197,7 @@ impl OwnTeam {
     /// once all helpers that came have returned. `work` shares out its parts by itself, and never waits for helpers.
     pub fn together<F: Fn() + Sync>(&mut self, helpers: usize, work: &F) {
         let spinning = self.spinning();
-        let is_measured = spinning > 0 && self.short_works.is_multiple_of(MEASURED);
-        let opened = is_measured.then(Instant::now);
+        let opened = mem::take(&mut self.is_measured).then(Instant::now);
         let team = &self.team;
         // SAFETY: the team is closed and no helper is at work, since each call ends so. There is no second call at the same
         // time, since this one borrows the only `OwnTeam` of the team.
@@ -212,13 +225,13 @@ impl Team {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, come).is_ok()
     }
 
-    /// Works as a helper that has entered, and leaves. Notes the delay with which the helper came if it `spun` for the team.
-    fn help(&self, spun: bool) {
+    /// Works as a helper that has entered, and leaves. A helper that spun for the team has a delay to note.
+    fn help(&self, delay: Option<&mut HelperDelay>) {
         // SAFETY: the team was open when this helper came, so the owner is in `OwnTeam::together`. The owner stays there, with
         // the function that it lent, until the helper has left.
         let work = unsafe { &*self.work.get() };
-        if let Some(opened) = work.opened.filter(|_| spun) {
-            self.delay.note(opened.elapsed());
+        if let Some((opened, delay)) = work.opened.zip(delay) {
+            self.delay.note(delay, opened.elapsed());
         }
         // SAFETY: as above.
         let work = || unsafe { work.run() };
@@ -308,7 +321,8 @@ mod tests {
         let calls = AtomicUsize::new(0);
         let mut own = OwnTeam::new();
         let team = Arc::clone(&own.team);
-        let mut late = Invitation { team, helpers: 1, is_surplus: false };
+        let mut late =
+            Invitation { team, helpers: 1, is_surplus: false, delay: HelperDelay::default() };
         UNANSWERED.fetch_add(1, Ordering::Relaxed);
         own.together(0, &|| _ = calls.fetch_add(1, Ordering::Relaxed));
         late.give();
@@ -327,8 +341,8 @@ mod tests {
         own.team.spinning.store(3, Ordering::Relaxed);
         let work = [0, 999, 1_000, u64::MAX];
         assert_eq!(work.map(|nanoseconds| own.short_parts(nanoseconds, 500)), [1, 1, 2, 4]);
-        (0..1_000).for_each(|_| own.team.delay.note(Duration::from_secs(1)));
-        own.short_works = PROBED - 1;
+        own.team.delay.note(&mut HelperDelay::default(), Duration::from_secs(1));
+        own.short_pieces = PROBED - 1;
         assert_eq!([0; 2].map(|_| own.short_parts(1_000, 500)), [2, 1], "the first is a probe");
     }
 

@@ -1,7 +1,6 @@
 //! The pass *simplify*: identities, constants and common subexpressions.
 
 use foldhash::{HashMap, HashMapExt};
-
 use smallvec::{SmallVec, smallvec};
 
 use super::ir::{Ir, IrNode, Ix};

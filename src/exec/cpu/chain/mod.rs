@@ -75,6 +75,11 @@ pub(crate) struct BoundChain<'a> {
 }
 
 impl Chain {
+    /// True if each operand is a number, or lies in memory as the sums do.
+    pub fn lies_in_memory(&self) -> bool {
+        self.of_stretches.is_none() && self.of_columns.is_none()
+    }
+
     /// Binds the operands: those of the out space, and the same through the axes of each table.
     pub fn bind<'a>(
         &self,

@@ -21,7 +21,7 @@ const PART: u64 = 1_000 / threads::SMALLER as u64;
 const RATE: u64 = 40;
 /// Nanoseconds of work that are worth a part of their own, where another thread spins for it. To begin and end with it
 /// takes some 400 ns.
-const SHORT_PART: u64 = 500 / threads::SMALLER as u64;
+const SHORT_PART: u64 = 500_u64.div_ceil(threads::SMALLER as u64);
 
 /// Returns the number of parts into which work of `cost` flops and moved words is cut.
 pub(crate) fn parts(cost: u64) -> usize {
@@ -35,11 +35,7 @@ pub(crate) fn parts(cost: u64) -> usize {
 
 /// As [`parts`], for work whose results do not depend on how it is cut. Helpers that spin share short work too.
 pub(crate) fn parts_with_spinning_helpers(cost: u64) -> usize {
-    if cost < ALONE * RATE {
-        threads::short_parts(cost / RATE, SHORT_PART)
-    } else {
-        parts(cost)
-    }
+    if cost < ALONE * RATE { threads::short_parts(cost / RATE, SHORT_PART) } else { parts(cost) }
 }
 
 /// The ranges of at most `most` that cover `0..len`, one after the other.

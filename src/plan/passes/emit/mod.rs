@@ -8,7 +8,6 @@ mod form;
 mod value;
 
 use foldhash::{HashMap, HashMapExt};
-
 use smallvec::{SmallVec, smallvec};
 
 use super::fuse::{Fusion, Group};

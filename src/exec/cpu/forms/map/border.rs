@@ -30,7 +30,7 @@ impl<'a> BorderedMap<'a> {
         let Border { element, number, inside: ranges, .. } =
             Border::of(&step.borders, output.root)?;
         let operand = step.loaded(*element)?;
-        let (_, buffer) = job.data(operand)?;
+        let (_, buffer) = job.value_of(operand)?;
         if output.dtype != operand.dtype || !is_word(operand.dtype) || form.dims.is_empty() {
             return None;
         }

@@ -48,7 +48,7 @@ impl<'a> JoinedMap<'a> {
         let inner: usize = form.dims[axis + 1..].iter().product();
         let value = |(value, along): (Ref, Range<usize>)| {
             let operand = step.loaded(value)?;
-            let (_, buffer) = job.data(operand)?;
+            let (_, buffer) = job.value_of(operand)?;
             let mut view: View = operand.view.clone();
             view.offset += along.start as i64 * view.strides[axis];
             view.dims[axis] = along.len();

@@ -33,7 +33,7 @@ pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>
     let work =
         |worker: &mut BlockWorker<'a>, block: ProductBlock| worker.run(floats, results, &block);
     let new = || BlockWorker { machine: None, copies: Copies::default() };
-    let pays = cost.pays(floats.size, floats.count);
+    let pays = pays(floats.size, floats.count);
     let blocks = match floats.panels {
         Some(_) if !pays => short_blocks(floats.size),
         _ => size(floats.size, floats.count, cost, threads::count()),
@@ -47,9 +47,9 @@ pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>
     }
 }
 
-/// Returns whether the products are too small to pay for threads that sleep. The sums must be the results.
+/// Returns whether the products are too small to pay for threads that sleep.
 pub(super) fn is_one_block(floats: &Floats<'_>) -> bool {
-    !BlockCost { flops: 0, fetch: FETCH }.pays(floats.size, floats.count)
+    !pays(floats.size, floats.count)
 }
 
 /// Returns whether the products are one call of the kernel, which no other thread shares.
@@ -57,7 +57,15 @@ pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
     let size @ [_, n, k] = floats.size;
     is_one_block(floats)
         && by_kernel::last_columns(Kernel::native(), [n, k]) == 0
-        && (!floats.by_panels || (short_time(size) < 2 * SHORT_BLOCK && by_kernel::is_one_step(k)))
+        && (!floats.by_panels || (short_time(size) < 2 * SHORT_BLOCK && by_kernel::is_one_pass(k)))
+}
+
+/// Returns whether `count` products of `[m, n, k]` are worth several threads.
+fn pays([m, n, k]: [usize; 3], count: usize) -> bool {
+    let [m, n, k] = [m, n, k].map(|size| size as f64);
+    let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0);
+    // The bound is above that of other work, since blocks are slower than the whole.
+    alone * count as f64 >= 1.5 * ALONE as f64
 }
 
 /// The cost of the work besides multiplications.
@@ -70,14 +78,6 @@ struct BlockCost {
 }
 
 impl BlockCost {
-    /// Returns whether `count` products of `[m, n, k]` are worth several threads.
-    fn pays(self, [m, n, k]: [usize; 3], count: usize) -> bool {
-        let [m, n, k] = [m, n, k].map(|size| size as f64);
-        let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0);
-        // The bound is above that of other work, since blocks are slower than the whole.
-        alone * count as f64 >= 1.5 * ALONE as f64
-    }
-
     /// Nanoseconds that a block of `[m, n, k]` takes, of products of `all` columns.
     fn of(self, [m, n, k]: [usize; 3], all: usize) -> f64 {
         // The epilogue runs over whole rows at once, or row by row.
@@ -92,7 +92,7 @@ impl BlockCost {
 
 /// Returns the rows and columns of the blocks that are done first, of `count` products of `[m, n, k]`.
 fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) -> [usize; 2] {
-    if !cost.pays([m, n, k], count) {
+    if !pays([m, n, k], count) {
         return [m, n];
     }
     let rows = (0..8).map(|half| m.div_ceil(1 << half).next_multiple_of(8).min(m));

@@ -136,7 +136,7 @@ pub(super) fn last_columns(kernel: &Kernel, [n, k]: [usize; 2]) -> usize {
 }
 
 /// Returns whether so many elements, whose rows lie `row` elements apart, are read where they lie.
-fn fits_in_place(row: isize, elements: usize) -> bool {
+pub(super) fn fits_in_place(row: isize, elements: usize) -> bool {
     let most = if row.unsigned_abs().is_multiple_of(CONFLICT_STRIDE) {
         UNPACKED_IN_CONFLICT
     } else {
@@ -151,7 +151,7 @@ fn deep(k: usize) -> usize {
 }
 
 /// Returns whether sums of `k` products are written once.
-pub(super) fn is_one_step(k: usize) -> bool {
+pub(super) fn is_one_pass(k: usize) -> bool {
     k <= DEEP
 }
 

@@ -19,7 +19,7 @@ pub(super) fn windows<'a>(
     let operand = step.loaded(element)?;
     let number = border.map_or(0, |border| step.scalars[border.number].lane_bits());
     let inside = border.map_or(&[][..], |border| &border.inside);
-    let (_, buffer) = job.data(operand)?;
+    let (_, buffer) = job.value_of(operand)?;
     let words = buffer.words();
     let counters: SmallVec<[_; 2]> =
         inside.iter().map(|(at, range)| (&operands[*at].view, range.clone())).collect();

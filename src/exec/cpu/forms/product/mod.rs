@@ -38,7 +38,7 @@ pub(crate) fn run(
 ) -> Result<(), DeviceError> {
     if let ([out], Some(call)) =
         (&mut *outputs, job.cache.single_call(|| find_call::find(job, product)))
-        && call.multiply(job.values, out).is_some()
+        && call.multiply(job, out).is_some()
     {
         return Ok(());
     }

@@ -76,7 +76,7 @@ impl<'a> Matrices<'a> {
         halves: bool,
     ) -> Result<Self, DeviceError> {
         if let Some(operand) = job.step.loaded(root)
-            && let Some((value, buffer)) = job.data(operand)
+            && let Some((value, buffer)) = job.value_of(operand)
             && operand.view.is_inside(buffer.len())
         {
             let data = match operand.dtype {

@@ -8,7 +8,7 @@ use crate::exec::cpu::vectors::{SimdVector, each};
 
 /// Elements of a row for which those below, which the next tile reads, are fetched at a time: a line of the caches.
 const LINE: usize = 16;
-/// Rows of a tile that reads panels as fast as they come. A hint for each vector then costs more than it brings: a row
+/// Most rows of a tile that reads panels as fast as they come. A hint for each vector then costs more than it brings: a row
 /// times 4 MB of panels took 55 µs with hints, and 43 without (EPYC, Zen 4).
 const FEW_ROWS: usize = 3;
 

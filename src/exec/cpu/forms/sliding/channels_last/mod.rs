@@ -34,7 +34,7 @@ pub(crate) fn run(
     let [down, along] = &sliding.axes[..] else { return Err(broken()) };
     let [down, along] = [down, along].map(axis);
     let channels = reduce.outer.last().copied().ok_or_else(broken)?;
-    let image = job.step.loaded(sliding.element).and_then(|operand| job.data(operand));
+    let image = job.step.loaded(sliding.element).and_then(|operand| job.value_of(operand));
     let (_, image) = image.ok_or_else(broken)?;
     let words = image.words();
     let epilogue = Epilogue::of(job);
@@ -97,7 +97,7 @@ fn weights<'a>(
         weights
     };
     let resident = job.step.loaded(weight).and_then(|operand| {
-        let (value, buffer) = job.data(operand)?;
+        let (value, buffer) = job.value_of(operand)?;
         job.is_resident(value).then_some((&operand.view, buffer))
     });
     let kept = resident.and_then(|(view, buffer)| {

@@ -1,0 +1,125 @@
+//! Short products with residents on the cores: the results of all runs are the same bits, by prepared calls or not, and
+//! those of float64 within rounding.
+
+use onetrip::{Device, GpuCommandBatch, Tensor};
+
+/// Numbers without a pattern, in −1..1.
+fn numbers(len: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// An operation on a sum and an element beside it.
+type Epilogue =
+    (for<'b> fn(Tensor<'b, f32>, Tensor<'b, f32>) -> Tensor<'b, f32>, fn(f64, f64) -> f64);
+
+const EPILOGUES: [Epilogue; 4] = [
+    (|sum, _| sum, |sum, _| sum),
+    (|sum, beside| sum + beside, |sum, beside| sum + beside),
+    (|sum, beside| (beside - sum * 0.5).relu(), |sum, beside| (beside - sum * 0.5).max(0.0)),
+    (|sum, beside| (sum * beside).clip(-0.5, 2.0), |sum, beside| (sum * beside).clamp(-0.5, 2.0)),
+];
+
+/// Sizes m, k and n around those of tiles, panels and what is kept as panels.
+const SIZES: [[usize; 3]; 14] = [
+    [1, 1, 1],
+    [2, 5, 7],
+    [0, 4, 3],
+    [4, 8, 0],
+    [1, 128, 384],
+    [1, 96, 200],
+    [3, 70, 300],
+    [5, 17, 1000],
+    [12, 64, 256],
+    [13, 64, 256],
+    [16, 256, 256],
+    [1, 600, 48],
+    [1, 513, 33],
+    [2, 128, 130],
+];
+
+#[tokio::test]
+async fn runs_before_and_after_panels_are_kept_give_the_same_bits() {
+    let device = Device::cpu();
+    for (at, size @ [m, k, n]) in SIZES.into_iter().enumerate() {
+        for is_transposed in [false, true] {
+            for (f, of_float64) in EPILOGUES {
+                let seed = at as u32;
+                let (xs, ws) = (numbers(m * k, seed), numbers(k * n, seed + 100));
+                let beside = numbers(m * n + 3, seed + 200);
+                let shape = if is_transposed { [n, k] } else { [k, n] };
+                let w = device.resident(&ws, shape).unwrap();
+                let mut before: Option<Vec<u32>> = None;
+                for (run, has_more) in [false, false, true, false].into_iter().enumerate() {
+                    let batch = GpuCommandBatch::new(&device);
+                    let x = batch.upload_shaped(&xs, [m, k]);
+                    let mut right = batch.bind(&w);
+                    if is_transposed {
+                        right = right.transpose();
+                    }
+                    // The elements begin inside of their value.
+                    let beside = batch.upload(&beside).slice([3..]).reshape([m, n]);
+                    let result = f(x.matmul(right), beside);
+                    batch.outputs([result]);
+                    if has_more {
+                        // With a second output, no call is prepared.
+                        batch.outputs([result * 2.0]);
+                    }
+                    batch.execute().await.unwrap();
+                    let got = batch.read(result).await.unwrap();
+                    let bits: Vec<u32> = got.iter().map(|number| number.to_bits()).collect();
+                    let before = before.get_or_insert_with(|| bits.clone());
+                    assert!(*before == bits, "{size:?} {is_transposed} run {run}: other bits");
+                    if run == 1 {
+                        check(
+                            size,
+                            &got,
+                            of_float64,
+                            (&xs, &ws, &numbers(m * n + 3, seed + 200)[3..]),
+                            is_transposed,
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check(
+    [_, k, n]: [usize; 3],
+    got: &[f32],
+    f: fn(f64, f64) -> f64,
+    (x, w, beside): (&[f32], &[f32], &[f32]),
+    is_transposed: bool,
+) {
+    for (at, &got) in got.iter().enumerate() {
+        let (row, column) = (at / n, at % n);
+        let weight = |i: usize| if is_transposed { w[column * k + i] } else { w[i * n + column] };
+        let sum: f64 = (0..k).map(|i| f64::from(x[row * k + i]) * f64::from(weight(i))).sum();
+        let want = f(sum, f64::from(beside[at]));
+        let error = (f64::from(got) - want).abs();
+        assert!(error <= 1e-6 * (k as f64).max(4.0), "[{row}, {column}]: {got} for {want}");
+    }
+}
+
+#[tokio::test]
+async fn a_resident_that_is_written_is_read_anew() {
+    let (device, [m, k, n]) = (Device::cpu(), [1, 128, 384]);
+    let w = device.resident(&numbers(k * n, 1), [k, n]).unwrap();
+    for round in 0..3 {
+        let ws = numbers(k * n, 10 + round);
+        w.write(&ws).await.unwrap();
+        for _ in 0..3 {
+            let batch = GpuCommandBatch::new(&device);
+            let xs = numbers(m * k, 2);
+            let result = batch.upload_shaped(&xs, [m, k]).matmul(&w) + 1.0;
+            batch.execute().await.unwrap();
+            let got = batch.read(result).await.unwrap();
+            check([m, k, n], &got, |sum, _| sum + 1.0, (&xs, &ws, &vec![0.0; n]), false);
+        }
+    }
+}
