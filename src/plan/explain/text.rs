@@ -135,8 +135,8 @@ impl<'a> Printer<'a> {
     fn value(&self, id: ValueId) -> String {
         let value = &self.plan.values[id.index()];
         let size = bytes(value.bytes(self.limits));
-        let order = if value.channels_last { ", channels last" } else { "" };
-        format!("v{} {}{} ({size}{order})", id.0, value.dtype, value.shape)
+        let layout = if value.channels_last { ", channels last" } else { "" };
+        format!("v{} {}{} ({size}{layout})", id.0, value.dtype, value.shape)
     }
 }
 
