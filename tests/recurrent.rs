@@ -224,3 +224,49 @@ async fn a_chain_with_many_readers_is_not_repeated_in_each() {
         assert_eq!(sizes[0], sizes[1]);
     }
 }
+
+#[tokio::test]
+async fn a_sequence_that_starts_from_zeros_takes_any_number_of_rows() {
+    let device = Device::cpu();
+    for (gates, has_bias) in [(3, true), (3, false), (4, true), (4, false)] {
+        let (inputs, states, steps) = (5, 6, 4);
+        let data = Data::new(gates, steps, Sizes { rows: 3, inputs, states });
+        let wide = gates * states;
+        let weights = [
+            device.resident(&data.weights[0], [wide, inputs]).expect("memory"),
+            device.resident(&data.weights[1], [wide, states]).expect("memory"),
+        ];
+        let bias = [0, 1].map(|at: usize| device.resident(&data.bias[at], wide).expect("memory"));
+        let b = GpuCommandBatch::new(&device);
+        let x = b.input::<f32>("x", [3, steps, inputs]);
+        let cell = CellWeights::new(&b, &weights[0], &weights[1]);
+        let cell = if has_bias { cell.with_bias(&b, [&bias[0], &bias[1]]) } else { cell };
+        let how = Recurrence { batch_first: true, ..Recurrence::default() };
+        let (y, last) = if gates == 4 {
+            let (y, last) = b.lstm(x, &[cell], None, how);
+            (y, last.h)
+        } else {
+            let (y, last) = b.gru(x, &[cell], None, how);
+            (y, last.id())
+        };
+        let program = b.compile().await.expect("a program");
+        b.write(x, &data.x).expect("as many numbers");
+        b.execute().await.expect("a run");
+        let want = b.read(y).await.expect("results");
+        assert_eq!(b.read(last).await.expect("the last state").len(), 3 * states);
+        // The results and the one or two states alone are downloaded.
+        let explained = b.explain().expect("a plan").to_string();
+        let downloads = explained.lines().find_map(|line| line.trim().strip_prefix("download "));
+        let downloads = downloads.map(|values| values.split(", ").count());
+        assert_eq!(downloads, Some(gates - 1), "{explained}");
+        for rows in [1, 3] {
+            let rows_of_x = &data.x[..rows * steps * inputs];
+            let got = program.run_rows([(x, rows_of_x)]).await.expect("rows").read(y).await;
+            let got = got.expect("results");
+            assert_eq!(got.len(), rows * steps * states);
+            for (got, want) in got.iter().zip(&want) {
+                assert!((got - want).abs() <= 1e-6, "{gates} gates: {got}, not {want}");
+            }
+        }
+    }
+}

@@ -110,22 +110,35 @@ impl CellKind {
         match self {
             Self::Lstm => {
                 let all = state.map_or(x, |[h, _]| times(h, weights.hidden) + x);
-                let [i, f, g, o] = [0, 1, 2, 3].map(|at| part(all, at));
+                let [i, g, o] = [0, 2, 3].map(|at| part(all, at));
                 let (i, g, o) = (i.sigmoid(), g.tanh(), o.sigmoid());
                 let fresh = i * g;
-                let c = state.map_or(fresh, |[_, c]| f.sigmoid() * c + fresh);
+                let c = state.map_or(fresh, |[_, c]| part(all, 1).sigmoid() * c + fresh);
                 Ok([o * c.tanh(), c])
             }
             Self::Gru => {
-                let zeros = || x.batch().full([rows, size], T::zeroed());
-                let h = state.map_or_else(zeros, |[h, _]| h);
-                let hidden = times(h, weights.hidden);
-                let hidden = weights.bias.map_or(hidden, |[_, bias]| hidden + bias);
-                let [r, z] = [0, 1].map(|at| (part(x, at) + part(hidden, at)).sigmoid());
-                let (x, reset) = (part(x, 2), part(hidden, 2));
-                let n = (x + r * reset).tanh();
+                let h = state.map(|[h, _]| h);
+                let product = h.map(|h| times(h, weights.hidden));
+                // A state of zeros adds the bias alone, the same to each row.
+                let hidden = match (product, weights.bias.map(|[_, bias]| bias)) {
+                    (Some(product), Some(bias)) => Some(product + bias),
+                    (product, bias) => product.or(bias.map(|bias| bias.unsqueeze(0))),
+                };
+                let added = |at: usize| {
+                    let rows = if h.is_some() { rows } else { 1 };
+                    hidden.map(|all| all.slice([0..rows, at * size..(at + 1) * size]))
+                };
+                // A gate's part of x, plus `f` of the part that the state adds. Parts that nothing reads are not recorded:
+                // they would be downloaded.
+                let sum = |at: usize, f: &dyn Fn(Tensor<'b, T>) -> Tensor<'b, T>| {
+                    let x = part(x, at);
+                    added(at).map_or(x, |added| x + f(added))
+                };
+                let gate = |at: usize| sum(at, &|added| added).sigmoid();
+                let n = sum(2, &|added| gate(0) * added).tanh();
+                let z = gate(1);
                 // (1 − z)·n + z·h
-                let h = n + z * (h - n);
+                let h = h.map_or_else(|| n - z * n, |h| n + z * (h - n));
                 Ok([h, h])
             }
         }
