@@ -25,7 +25,7 @@ const EPILOGUES: [Epilogue; 4] = [
 ];
 
 /// Sizes m, k and n around those of tiles, panels and what is kept as panels.
-const SIZES: [[usize; 3]; 14] = [
+const SIZES: [[usize; 3]; 16] = [
     [1, 1, 1],
     [2, 5, 7],
     [0, 4, 3],
@@ -37,6 +37,8 @@ const SIZES: [[usize; 3]; 14] = [
     [12, 64, 256],
     [13, 64, 256],
     [16, 256, 256],
+    [17, 512, 192],
+    [6, 512, 539],
     [1, 600, 48],
     [1, 513, 33],
     [2, 128, 130],

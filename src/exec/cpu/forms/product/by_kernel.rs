@@ -68,7 +68,7 @@ pub(super) unsafe fn multiply<'l>(
     sums: Sums,
     copies: &mut Copies,
 ) -> bool {
-    let [_, n, k] = floats.size;
+    let [m, n, k] = floats.size;
     let ([row, column], copied) = (floats.w.strides(), floats.w.is_only_copied());
     let ProductBlock { index, rows, columns } = block;
     // SAFETY: as the caller promises.
@@ -81,7 +81,10 @@ pub(super) unsafe fn multiply<'l>(
         let (some, last) = (columns.start..end, end..columns.end);
         let block = &ProductBlock { index: *index, rows: rows.clone(), columns: some };
         let width = block.columns.len();
-        let links = match rows.len() {
+        // The order of additions depends on the whole product, not on the block: runs before and after panels are kept, and
+        // runs on any number of threads, give the same bits.
+        let elements = k * if m <= FEW { n } else { width };
+        let links = match m {
             _ if width == 0 => links(),
             _ if floats.panels.is_some() => {
                 let links = links();
@@ -93,10 +96,10 @@ pub(super) unsafe fn multiply<'l>(
                 by_row(floats, block, sums, copies);
                 None
             }
-            rows if !copied
+            _ if !copied
                 && column == 1
-                && (rows <= UNPACKED_ROWS && fits_in_place(row, k * width)
-                    || rows <= LOW && k <= SHALLOW) =>
+                && (rows.len() <= UNPACKED_ROWS && fits_in_place(row, elements)
+                    || rows.len() <= LOW && k <= SHALLOW) =>
             {
                 let links = links();
                 let finish = links.as_ref().map(|links| (links, 0));
