@@ -198,7 +198,10 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     says(twice, &format!("{the_input} is given data twice in one run; give it once"));
     let missing = of(program.run(()).await.unwrap_err());
     assert_eq!(of(batch.execute().await.unwrap_err()), missing);
-    says(missing, &format!("{the_input} has no data; give it to the run, or `write` it"));
+    says(
+        missing,
+        &format!("{the_input} has no data; give it to the run, or `write` it to the batch before"),
+    );
 
     let outputs = program.run([(x, &[1.0, -2.0, 3.0, -4.0])]).await.unwrap();
     assert_eq!(outputs.read(z).await.unwrap(), [-1.0, 0.0, -3.0, 0.0]);

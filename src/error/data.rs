@@ -237,7 +237,7 @@ pub enum DataError {
     #[error("the data of {0} is being changed by `write_with`; use it after that call")]
     BeingChanged(Origin),
     /// An input that has no data.
-    #[error("{0} has no data; give it to the run, or `write` it")]
+    #[error("{0} has no data; give it to the run, or `write` it to the batch before")]
     NotGiven(Origin),
     /// No input has the name.
     #[error(

@@ -137,7 +137,7 @@ pub(super) fn foreign(id_of: u64, batch: u64, cure: &str) -> String {
         return "the value of this id was recorded after the program was compiled; compile it again".into();
     }
     format!(
-        "this id belongs to batch {id_of}, not to batch {batch}; {cure} the batch that made it, or a program of that"
+        "this id belongs to batch {id_of}, not to batch {batch}; {cure} the batch that made it, or a program compiled from that one"
     )
 }
 
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn ids_of_other_batches_and_of_later_values_are_told_apart() {
-        let want = "this id belongs to batch 7, not to batch 3; read it from the batch that made it, or a program of that";
+        let want = "this id belongs to batch 7, not to batch 3; read it from the batch that made it, or a program compiled from that one";
         assert_eq!(foreign(7, 3, "read it from"), want);
         let want =
             "the value of this id was recorded after the program was compiled; compile it again";

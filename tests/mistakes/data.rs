@@ -66,7 +66,7 @@ async fn reading_what_is_not_there() {
         assert!(format!("{b:?}").starts_with(&format!("GpuCommandBatch({batch}, ")));
         let want = format!(
             "this id belongs to batch {id_of}, not to batch {batch}; read it from the batch that made it, or a program \
-             of that"
+             compiled from that one"
         );
         assert_eq!(error.to_string(), want);
 
@@ -113,7 +113,7 @@ fn writing_what_cannot_be_written() {
     let Error::Data(DataError::Foreign { id_of, batch }) = error else { panic!("{error}") };
     let want = format!(
         "this id belongs to batch {id_of}, not to batch {batch}; give its data to the batch that made it, or a program \
-         of that"
+         compiled from that one"
     );
     assert_eq!(error.to_string(), want);
     b.write(x, &[1.0; 6]).unwrap();

@@ -98,7 +98,8 @@ fn recurrent_layers() {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
         b.gru(x, &[cell], h, forwards).0
     });
-    refused_call(&misshaped("lstm_cell: hidden weights", "[15, 5]", "[20, 5]"), |b| {
+    let weights = "lstm_cell: hidden weights (4 gates i, f, g and o, one below the other)";
+    refused_call(&misshaped(weights, "[15, 5]", "[20, 5]"), |b| {
         let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
         b.lstm_cell(x, LstmState::new(b, h, h), cell);
     });

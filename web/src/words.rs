@@ -3,7 +3,7 @@
 /// Parts of the crate's messages, each with its text in JavaScript, in the order in which they are replaced. A test of the
 /// crate looks for each part in the crate's sources.
 pub(crate) const WORDS: &[(&str, &str)] = &[
-    ("give it to the run, or `write` it", "give it to the run"),
+    ("give it to the run, or `write` it to the batch before", "give it to the run"),
     (
         "; name the inputs that have rows by `rows_of`",
         "; name the inputs that have rows by `rowsOf`",

@@ -107,11 +107,11 @@ impl Explanation {
     }
 
     fn text(&self) -> String {
-        let Self { placed, chosen_by, residents, .. } = self;
+        let Self { placed, chosen_by, residents, names, .. } = self;
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
-            Printer::new(plan, &limits).print(text);
+            Printer::new(plan, &limits, names).print(text);
         };
         let mut text = self.heading().join("\n  ") + "\n";
         match &placed.pieces {
@@ -271,7 +271,8 @@ mod tests {
         let target = Target { backend, limits, profile };
         let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
         let mut text = head(&plan) + "\n";
-        Printer::new(&plan, &target.limits).print(&mut text);
+        let names = batch.recorded().names.by_node();
+        Printer::new(&plan, &target.limits, &names).print(&mut text);
         text
     }
 

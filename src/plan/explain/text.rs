@@ -1,10 +1,14 @@
 //! The text of one plan: its sources, kernels and results.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use super::not_fused::Unfused;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::Limits;
+use crate::error::quoted;
+use crate::graph::NodeId;
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
 use crate::plan::order::memory::lives;
@@ -18,13 +22,15 @@ const NAMED: usize = 3;
 pub(super) struct Printer<'a> {
     plan: &'a Plan,
     limits: &'a Limits,
+    /// The names that the user gave to values.
+    names: &'a HashMap<NodeId, Arc<str>>,
     unfused: Unfused<'a>,
     /// The values of each slot, each after the last step that needs it, in the order of these steps.
     tenants: Vec<Vec<(usize, ValueId)>>,
 }
 
 impl<'a> Printer<'a> {
-    pub fn new(plan: &'a Plan, limits: &'a Limits) -> Self {
+    pub fn new(plan: &'a Plan, limits: &'a Limits, names: &'a HashMap<NodeId, Arc<str>>) -> Self {
         let mut tenants = vec![Vec::new(); plan.slots.len()];
         for ((value, life), id) in plan.values.iter().zip(lives(plan)).zip(0..) {
             if let (Home::Slot(slot) | Home::Upload { slot: Some(slot), .. }, Some(life)) =
@@ -34,12 +40,12 @@ impl<'a> Printer<'a> {
             }
         }
         tenants.iter_mut().for_each(|of_slot| of_slot.sort_unstable());
-        Self { plan, limits, unfused: Unfused::new(plan), tenants }
+        Self { plan, limits, names, unfused: Unfused::new(plan), tenants }
     }
 
     pub fn print(&self, text: &mut String) {
         let plan = self.plan;
-        let name = |value: ValueId| format!("v{}", value.0);
+        let name = |id: ValueId| self.name(id);
         self.sources(text, "upload", |home| matches!(home, Home::Upload { .. }));
         self.sources(text, "resident", |home| matches!(home, Home::Resident(_)));
         for (at, step) in plan.steps.iter().enumerate() {
@@ -132,11 +138,19 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// The number of a value, and its name if it has one.
+    fn name(&self, id: ValueId) -> String {
+        match self.names.get(&self.plan.values[id.index()].node) {
+            Some(name) => format!("v{} {}", id.0, quoted(name)),
+            None => format!("v{}", id.0),
+        }
+    }
+
     fn value(&self, id: ValueId) -> String {
         let value = &self.plan.values[id.index()];
         let size = bytes(value.bytes(self.limits));
         let layout = if value.channels_last { ", channels last" } else { "" };
-        format!("v{} {}{} ({size}{layout})", id.0, value.dtype, value.shape)
+        format!("{} {}{} ({size}{layout})", self.name(id), value.dtype, value.shape)
     }
 }
 

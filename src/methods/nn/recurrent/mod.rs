@@ -20,7 +20,8 @@ const LONGEST: usize = 1 << 20;
 pub struct Recurrence {
     /// True if sequences are `[B, T, …]`, not `[T, B, …]`.
     pub batch_first: bool,
-    /// True if each layer walks backwards too, with cells of its own, which come after those that walk forwards.
+    /// True if each layer walks backwards too, with a cell of its own: for each layer, the cell that walks forwards comes
+    /// first, and then the one that walks backwards.
     pub bidirectional: bool,
 }
 
@@ -98,7 +99,8 @@ operations! {
     },
         FLOAT, CELL, GATED, "One step of an LSTM (Hochreiter and Schmidhuber, 1997).";
     /// One step of a GRU (Cho et al., 2014), for inputs `[B, I]` and a state of `[B, H]`: h′ = (1 − z)·n + z·h with
-    /// r and z the logistic functions of x·W_inputᵀ + h·W_hiddenᵀ + biases, and n = tanh(x·W + b + r·(h·W + b)).
+    /// r and z the logistic functions of x·W_inputᵀ + h·W_hiddenᵀ + biases, and
+    /// n = tanh(x·W_inputᵀ + b_input + r·(h·W_hiddenᵀ + b_hidden)), each by its rows of the weights.
     fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = one_step(CellKind::Gru, x, [h, h], &weights).map(|[h, _]| h),
         FLOAT, CELL, GATED, "One step of a GRU (Cho et al., 2014).";
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
@@ -110,7 +112,9 @@ operations! {
         recur(CellKind::Lstm, x, cells, start, how).map(|(y, state)| (y, LstmState::of(state)))
     },
         FLOAT, CELL, GATED, "LSTM layers over whole sequences, both ways if wanted.";
-    /// GRU cells over sequences, as [`lstm`](Self::lstm) for LSTM cells.
+    /// GRU cells over sequences `[T, B, I]`: cells, states and results are those of [`lstm`](Self::lstm). Without a `start`
+    /// (`None`), states are zeros. The results are the hidden states `[T, B, H]` of the last layer, or `[T, B, 2·H]` both
+    /// ways, and each cell's last state, `[cells, B, H]`.
     fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl OptionalOperand<T>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = {
         let start = x.optional(start).map(|h| [h; 2]);
         recur(CellKind::Gru, x, cells, start, how).map(|(y, [h, _])| (y, h))
@@ -139,7 +143,11 @@ fn cell_sizes<'b, T: Float>(
     let x = x.known_shape()?;
     let hidden = weights.hidden.known_shape()?;
     let size = hidden.dims().last().copied().unwrap_or(0);
-    check_shape("hidden weights", [weights.hidden], [gates * size, size])?;
+    let what = match gates {
+        3 => "hidden weights (3 gates r, z and n, one below the other)",
+        _ => "hidden weights (4 gates i, f, g and o, one below the other)",
+    };
+    check_shape(what, [weights.hidden], [gates * size, size])?;
     let [.., batch, width] = *x.dims() else {
         return Err(MistakeKind::Transpose(x).into());
     };
