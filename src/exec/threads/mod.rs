@@ -73,9 +73,12 @@ fn behind_locks<T>(items: Vec<T>) -> Vec<Apart<Mutex<Option<T>>>> {
     items.into_iter().map(|item| Apart(Mutex::new(Some(item)))).collect()
 }
 
+/// The next number that a thread takes, as long as there is one.
+type NextNumber<'a> = &'a dyn Fn() -> Option<usize>;
+
 /// Calls `work` on this thread and on free helpers. Its argument returns each number below `len` once: from the first on
 /// for this thread, and from the last on for the others. In the end it returns `None`.
-fn from_both_ends(len: usize, work: &(dyn Fn(&dyn Fn() -> Option<usize>) + Sync)) {
+fn from_both_ends(len: usize, work: &(dyn Fn(NextNumber<'_>) + Sync)) {
     const OF_OTHERS: u64 = 1 << 32;
     let helpers = count().min(len) - 1;
     // The numbers that this thread took, and above them those that others took.
