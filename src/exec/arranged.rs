@@ -117,7 +117,7 @@ impl Clone for ArrangedCopy {
 
 impl Drop for Arrangement {
     fn drop(&mut self) {
-        KEPT.fetch_sub(size_of::<f32>() * self.elements.numbers().len(), Ordering::Relaxed);
+        KEPT.fetch_sub(size_of_val(self.elements.numbers()), Ordering::Relaxed);
     }
 }
 
