@@ -21,7 +21,6 @@ pub use plan::PlanError;
 pub use record::{Mistake, Mistakes};
 pub use rows::RowsError;
 pub use run::{Fault, FaultKind, RunError};
-#[cfg(feature = "safetensors")]
 pub(crate) use wording::quoted;
 
 /// The result of a fallible call.
