@@ -52,7 +52,7 @@ async fn runs_before_and_after_panels_are_kept_give_the_same_bits() {
             for (f, of_float64) in EPILOGUES {
                 let seed = at as u32;
                 let (xs, ws) = (numbers(m * k, seed), numbers(k * n, seed + 100));
-                let beside = numbers(m * n + 3, seed + 200);
+                let more = numbers(m * n + 3, seed + 200);
                 let shape = if is_transposed { [n, k] } else { [k, n] };
                 let w = device.resident(&ws, shape).unwrap();
                 let mut before: Option<Vec<u32>> = None;
@@ -64,7 +64,7 @@ async fn runs_before_and_after_panels_are_kept_give_the_same_bits() {
                         right = right.transpose();
                     }
                     // The elements begin inside of their value.
-                    let beside = batch.upload(&beside).slice([3..]).reshape([m, n]);
+                    let beside = batch.upload(&more).slice([3..]).reshape([m, n]);
                     let result = f(x.matmul(right), beside);
                     batch.outputs([result]);
                     if has_more {
@@ -77,13 +77,7 @@ async fn runs_before_and_after_panels_are_kept_give_the_same_bits() {
                     let before = before.get_or_insert_with(|| bits.clone());
                     assert!(*before == bits, "{size:?} {is_transposed} run {run}: other bits");
                     if run == 1 {
-                        check(
-                            size,
-                            &got,
-                            of_float64,
-                            (&xs, &ws, &numbers(m * n + 3, seed + 200)[3..]),
-                            is_transposed,
-                        );
+                        check(size, &got, of_float64, (&xs, &ws, &more[3..]), is_transposed);
                     }
                 }
             }

@@ -7,7 +7,6 @@ use crate::codegen::kernel::KernelBuilder;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::results::MatrixResults;
 use crate::codegen::kernel::template::indent;
-use crate::expr::ExprNode;
 use crate::plan::{OperandSource, Space, StepOperand};
 
 impl Product {
@@ -102,11 +101,8 @@ impl Product {
         if reading.side == Factor::W && self.windows.is_some() {
             return false;
         }
-        let ExprNode::Load(operand) = step.expr.node(self.prologue(reading.side)) else {
-            return false;
-        };
-        let StepOperand { source, dtype, ref view, clamp, .. } =
-            step.operands[usize::from(operand)];
+        let Some(operand) = step.loaded(self.prologue(reading.side)) else { return false };
+        let &StepOperand { source, dtype, ref view, clamp, .. } = operand;
         let [lane, other] = reading.axes(view);
         let rank = view.dims.len();
         let others = view.strides[..rank - 2].iter().chain([&view.strides[other]]);
