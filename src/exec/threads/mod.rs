@@ -96,6 +96,15 @@ fn from_both_ends(len: usize, work: &(dyn Fn(NextNumber<'_>) + Sync)) {
     });
 }
 
+/// As [`for_each`], for the numbers below `len`. Nothing is allocated.
+pub(crate) fn for_each_number(len: usize, work: impl Fn(usize) + Sync) {
+    from_both_ends(len, &|next| {
+        while let Some(number) = next() {
+            work(number);
+        }
+    });
+}
+
 /// As [`for_each`], but on this thread alone unless the work `is_shared`.
 pub(crate) fn for_each_if<T: Send, S>(
     is_shared: bool,

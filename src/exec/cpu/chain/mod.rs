@@ -124,7 +124,7 @@ impl BoundChain<'_> {
             for link in &self.links {
                 links.push(link.of_segment(&segment));
             }
-            apply_links_in_place(&links, &mut sums[at - start..segment.range.end - start]);
+            apply_links_in_place(&links, 0, &mut sums[at - start..segment.range.end - start]);
             at = segment.range.end;
         }
     }

@@ -18,7 +18,7 @@ const READ: f64 = 0.05;
 /// Nanoseconds until an epilogue has begun with a tile.
 const START: f64 = 200.0;
 /// Nanoseconds of a short product that are worth a block, where other threads spin for one.
-const SHORT_BLOCK: u64 = 1_500 / threads::SMALLER as u64;
+const SHORT_BLOCK: u64 = 1_000 / threads::SMALLER as u64;
 /// Fewest rows of a block whose multiplications take longer than its reads of panels.
 const LEAST_ROWS: usize = 4;
 
@@ -52,12 +52,12 @@ pub(super) fn is_one_block(floats: &Floats<'_>) -> bool {
     !pays(floats.size, floats.count)
 }
 
-/// Returns whether the products are one call of the kernel, which no other thread shares.
+/// Returns whether the products are one call of the kernel, or one for each of the [`short_blocks`].
 pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
     let size @ [_, n, k] = floats.size;
     is_one_block(floats)
         && by_kernel::last_columns(Kernel::native(), [n, k]) == 0
-        && (!floats.by_panels || (short_time(size) < 2 * SHORT_BLOCK && by_kernel::is_one_pass(k)))
+        && (!floats.by_panels || by_kernel::is_one_pass(size))
 }
 
 /// Returns whether `count` products of `[m, n, k]` are worth several threads.
@@ -112,7 +112,7 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) ->
 
 /// Returns the rows and columns of the blocks of a short product by kept panels, of which other threads take some if they
 /// spin. However a product is cut between panels, its sums are the same bits.
-fn short_blocks([m, n, k]: [usize; 3]) -> [usize; 2] {
+pub(super) fn short_blocks([m, n, k]: [usize; 3]) -> [usize; 2] {
     let parts = threads::short_parts(short_time([m, n, k]), SHORT_BLOCK);
     if parts == 1 || m >= LEAST_ROWS * parts {
         return [m.div_ceil(parts), n];

@@ -153,9 +153,9 @@ fn deep(k: usize) -> usize {
     k.div_ceil(k.div_ceil(DEEP))
 }
 
-/// Returns whether sums of `k` products are written once.
-pub(super) fn is_one_pass(k: usize) -> bool {
-    k <= DEEP
+/// Returns whether sums of `k` products are written once, and all of them before the first is finished.
+pub(super) fn is_one_pass([m, n, k]: [usize; 3]) -> bool {
+    k <= DEEP && m * n <= NEAR
 }
 
 /// Multiplies panels that an earlier run packed. The block begins with a panel.

@@ -1,45 +1,116 @@
 //! Products that one thread computes by one call of the kernel. Its arguments are worked out once, before the first run:
 //! for a small product, that takes as long as the call.
 
+use std::ops::Range;
+use std::slice::{from_mut, from_raw_parts_mut};
+
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
+use super::blocks;
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows};
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::chain::LinkOperand;
+use crate::exec::cpu::operands::SharedOutputs;
 use crate::exec::cpu::step_cache::{CallOperand, RightOperand, SingleCall};
 use crate::exec::cpu::vectors::links::{LaneLink, LaneOperand, Link, apply_links_in_place};
+use crate::exec::threads;
 
 impl SingleCall {
     /// Computes `out`, the only output of `job`. Returns `None`, and computes nothing, if `out` or an operand has another
     /// length than expected, or if panels are not kept yet.
     pub fn multiply(&self, job: &StepJob<'_>, out: &mut HostBuffer) -> Option<()> {
-        let size @ [m, n, k] = self.size;
-        let kernel = Kernel::native();
+        let [m, n, _] = self.size;
         let right = match &self.w {
-            RightOperand::Rows(w) => Ok(Panels::InPlace(w.rows(job)?)),
-            RightOperand::Columns(w) => Err(w.rows(job)?),
+            RightOperand::Rows(w) => Right::Rows(w.rows(job)?),
+            RightOperand::Columns(w) => Right::Columns(w.rows(job)?),
             RightOperand::Panels(value, key) => {
-                let data = job.values[value.index()].as_deref()?.arranged().kept(*key)?;
-                Ok(Panels::Packed { data, pitch: kernel.panel_width * k })
+                Right::Panels(job.values[value.index()].as_deref()?.arranged().kept(*key)?)
             }
         };
-        let x = self.x.rows(job)?;
-        let out = out.as_slice_mut::<f32>().filter(|out| out.len() == m * n)?;
-        let links = links(job, out.len())?;
-        let sums = out.as_mut_ptr();
-        // SAFETY: `out` has m·n elements.
-        unsafe {
-            match right {
-                Ok(w) => kernel.panels(&PanelProduct { size, x, w }, sums, n, false),
-                Err(w) => kernel.dots(&DotProducts { size, x, w }, sums, n, false),
-            }
+        if out.as_slice::<f32>()?.len() != m * n {
+            return None;
         }
-        if !links.is_empty() {
-            apply_links_in_place(&links, out);
+        let call =
+            BoundCall { size: self.size, x: self.x.rows(job)?, right, links: links(job, m * n)? };
+        let [rows, columns] = match right {
+            Right::Panels(_) => blocks::short_blocks(self.size),
+            Right::Rows(_) | Right::Columns(_) => [m, n],
+        };
+        let outputs = SharedOutputs::new(from_mut(out));
+        // SAFETY: blocks are disjoint, and cover m·n sums, which are all of the output.
+        let compute = |block| unsafe {
+            call.compute(block, outputs.start(0).cast());
+        };
+        if [rows, columns] == [m, n] {
+            compute([0..m, 0..n]);
+        } else {
+            let across = n.div_ceil(columns);
+            threads::for_each_number(m.div_ceil(rows) * across, |at| {
+                let (row, column) = (at / across * rows, at % across * columns);
+                compute([row..m.min(row + rows), column..n.min(column + columns)]);
+            });
         }
         Some(())
+    }
+}
+
+/// A call whose operands are bound to memory.
+struct BoundCall<'a> {
+    size: [usize; 3],
+    x: Rows<'a>,
+    right: Right<'a>,
+    links: SmallVec<[LaneLink<'a>; 4]>,
+}
+
+/// The right operand in memory.
+#[derive(Clone, Copy)]
+enum Right<'a> {
+    Rows(Rows<'a>),
+    Columns(Rows<'a>),
+    Panels(&'a [f32]),
+}
+
+impl BoundCall<'_> {
+    /// Computes the results of a block: its rows, and its columns. These are whole panels or all columns.
+    ///
+    /// # Safety
+    /// The results of all rows and columns lie at `results`. Nothing else accesses those of the block meanwhile.
+    unsafe fn compute(&self, [rows, columns]: [Range<usize>; 2], results: *mut f32) {
+        let [_, n, k] = self.size;
+        let (kernel, size) = (Kernel::native(), [rows.len(), columns.len(), k]);
+        let x = Rows { data: &self.x.data[rows.start * self.x.stride..], ..self.x };
+        // SAFETY: as the caller promises.
+        unsafe {
+            let sums = results.add(rows.start * n + columns.start);
+            match self.right {
+                Right::Rows(w) => {
+                    let w = Panels::InPlace(w);
+                    kernel.panels(&PanelProduct { size, x, w }, sums, n, false);
+                }
+                Right::Columns(w) => kernel.dots(&DotProducts { size, x, w }, sums, n, false),
+                Right::Panels(all) => {
+                    let data = &all[columns.start * k..];
+                    let w = Panels::Packed { data, pitch: kernel.panel_width * k };
+                    kernel.panels(&PanelProduct { size, x, w }, sums, n, false);
+                }
+            }
+            if self.links.is_empty() {
+                return;
+            }
+            let apply = |first, len| {
+                apply_links_in_place(
+                    &self.links,
+                    first,
+                    from_raw_parts_mut(results.add(first), len),
+                );
+            };
+            if columns.len() == n {
+                return apply(rows.start * n, rows.len() * n);
+            }
+            rows.for_each(|row| apply(row * n + columns.start, columns.len()));
+        }
     }
 }
 

@@ -77,11 +77,12 @@ pub(crate) fn apply_links(links: &[LaneLink<'_>], from: &[f32], to: &mut [f32]) 
     unsafe { apply_links_by(Loops::native(), links, from.as_ptr(), to.as_mut_ptr(), to.len()) }
 }
 
-/// Replaces `lanes` by the results of `links`.
-pub(crate) fn apply_links_in_place(links: &[LaneLink<'_>], lanes: &mut [f32]) {
-    let (first, len) = (lanes.as_mut_ptr(), lanes.len());
-    // SAFETY: the slice has the lanes.
-    unsafe { apply_links_by(Loops::native(), links, first, first, len) }
+/// Replaces `lanes` by the results of `links`, whose operands have a lane for each from lane `first` on.
+pub(crate) fn apply_links_in_place(links: &[LaneLink<'_>], first: usize, lanes: &mut [f32]) {
+    let (start, len) = (lanes.as_mut_ptr(), lanes.len());
+    assert!(links.iter().all(|link| link.reaches(first + len)), "an operand has all lanes");
+    // SAFETY: the processor has the instructions (`Loops::all`), the operands have all lanes, and so has the slice.
+    unsafe { (Loops::native().links)(links, first, start, start, len) }
 }
 
 /// # Safety
