@@ -30,8 +30,8 @@ pub(crate) struct IrNode {
 impl Ir {
     /// The nodes of `graph` that its outputs need: the pass *prune*.
     pub fn prune(graph: &Graph) -> Self {
-        let mut at = SecondaryMap::new();
-        let mut ir = Self::default();
+        let mut at = SecondaryMap::with_capacity(graph.len());
+        let mut ir = Self { nodes: Vec::with_capacity(graph.len()), ..Self::default() };
         for (id, node) in graph.iter() {
             let Node { op, inputs, ty, place, .. } = node;
             let inputs = inputs.iter().map(|&input| at[input]).collect();
@@ -73,7 +73,7 @@ impl Ir {
     }
 
     /// Without the nodes that no output needs any more.
-    pub fn swept(self) -> Self {
+    pub fn swept(mut self) -> Self {
         let mut live = vec![false; self.nodes.len()];
         for ix in self.outputs() {
             live[ix] = true;
@@ -85,14 +85,27 @@ impl Ir {
                 }
             }
         }
+        if !live.contains(&false) {
+            return self;
+        }
+        let before = live.iter().scan(0, |count, &live| {
+            let before = *count;
+            *count += usize::from(live);
+            Some(before)
+        });
+        let at: Vec<Ix> = before.collect();
         let mut live = live.into_iter();
-        self.rebuilt(|out, node| if live.next() == Some(true) { out.push(node) } else { Ix::MAX })
+        self.nodes.retain(|_| live.next() == Some(true));
+        self.renumber(&at);
+        self
     }
 
     /// The graph that `add` makes of the nodes, one after the other: it is given each with its inputs in the new graph, and
     /// returns the position of its value there.
     pub fn rebuilt(self, mut add: impl FnMut(&mut Self, IrNode) -> Ix) -> Self {
-        let (mut out, mut at) = (Self::default(), Vec::with_capacity(self.nodes.len()));
+        let count = self.nodes.len();
+        let mut out = Self { nodes: Vec::with_capacity(count), ..Self::default() };
+        let mut at = Vec::with_capacity(count);
         for mut node in self.nodes {
             node.inputs.iter_mut().for_each(|input| *input = at[*input]);
             at.push(add(&mut out, node));

@@ -17,10 +17,14 @@ const LEAST: f64 = 7.888_609_052_210_118e-31; // 2⁻¹⁰⁰
 
 /// The same outputs, each split product between scales. Where matrix units are missing or of no use, products are
 /// exact instead.
-pub(crate) fn scale(ir: Ir, target: &Target) -> Ir {
-    let units = target.backend == Backend::Gpu && target.limits.units.is_some();
+pub(crate) fn scale(mut ir: Ir, target: &Target) -> Ir {
+    if target.backend == Backend::Cpu || target.limits.units.is_none() {
+        let products = ir.nodes.iter_mut().filter(|node| matches!(node.op, Op::MatMul(_)));
+        products.for_each(|node| node.op = Op::MatMul(Precision::Exact));
+        return ir;
+    }
     ir.rebuilt(|out, node| {
-        let used = units && matches!(node.op, Op::MatMul(_)) && is_worth_units(&node, out);
+        let used = matches!(node.op, Op::MatMul(_)) && is_worth_units(&node, out);
         match node.op {
             Op::MatMul(_) if !used => out.push(IrNode { op: Op::MatMul(Precision::Exact), ..node }),
             Op::MatMul(Precision::Split) if node.ty.dtype == DType::F32 => product(out, &node),

@@ -1,5 +1,8 @@
 //! The pass *simplify*: identities, constants and common subexpressions.
 
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use smallvec::{SmallVec, smallvec};
 
@@ -12,14 +15,23 @@ use crate::ops::{Elementwise, Op, Type};
 /// The same outputs from fewer and simpler nodes. No kernel reads more than `max_reads` values, so a
 /// concatenation of more becomes a tree of them.
 pub(crate) fn simplify(ir: Ir, max_reads: usize) -> Ir {
-    let mut known = HashMap::new();
-    let add = |out: &mut Ir, node| Simplifier { out, known: &mut known }.add(node, max_reads);
+    let (mut known, state) = (HashMap::with_capacity(ir.nodes.len()), RandomState::default());
+    let add = |out: &mut Ir, node| {
+        Simplifier { out, known: &mut known, state: &state }.add(node, max_reads)
+    };
     ir.rebuilt(add).swept()
 }
 
 struct Simplifier<'a> {
     out: &'a mut Ir,
-    known: &'a mut HashMap<(Op, SmallVec<[Ix; 3]>, Type), Ix>,
+    /// Nodes by the hash of their value. Of two values with one hash, the second is not found.
+    known: &'a mut HashMap<u64, Ix>,
+    state: &'a RandomState,
+}
+
+/// The facts that two nodes of one value share.
+fn value(node: &IrNode) -> (&Op, &[Ix], &Type) {
+    (&node.op, &node.inputs, &node.ty)
 }
 
 /// The simplified form of a node.
@@ -45,13 +57,13 @@ impl Simplifier<'_> {
                 Simpler::Other(op, inputs) => (node.op, node.inputs) = (op, inputs),
             }
         }
-        let key = (node.op.clone(), node.inputs.clone(), node.ty.clone());
+        let hash = self.state.hash_one(value(&node));
         let next = self.out.nodes.len();
-        let ix = *self.known.entry(key).or_insert(next);
-        if ix == next {
-            self.out.nodes.push(node);
+        let ix = *self.known.entry(hash).or_insert(next);
+        if self.out.nodes.get(ix).is_some_and(|known| value(known) == value(&node)) {
+            return ix;
         }
-        ix
+        self.out.push(node)
     }
 
     /// Joins each run of `max_reads` inputs into one.

@@ -16,6 +16,9 @@ pub(crate) fn join_pairs(mut ir: Ir) -> Ir {
         let mut later = ix + 1..if sorts { count } else { 0 };
         order.extend(later.find(|&later| ir.is_pair(ix, later)));
     }
+    if order.is_sorted() {
+        return ir;
+    }
     let mut at = vec![0; count];
     order.iter().enumerate().for_each(|(to, &ix)| at[ix] = to);
     ir.nodes = order.iter().map(|&ix| ir.nodes[ix].clone()).collect();
