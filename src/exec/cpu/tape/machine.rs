@@ -70,11 +70,11 @@ impl<'t> Machine<'t> {
 
     /// Returns a machine for a walk over `len` elements of a space. Its registers are as long as the first-level cache
     /// allows: an instruction takes some 20 ns beside its work. For the same reason, the values of many stretches are
-    /// computed at once.
-    pub fn for_walk(tape: &'t Tape, len: usize, space: usize) -> Self {
-        /// Most blocks of all registers of a tile, 16 KiB.
-        const ALL: usize = 8;
-        let long = tape.long_registers;
+    /// computed at once. `converted` of the results are no words, and each takes a register before it is stored.
+    pub fn for_walk(tape: &'t Tape, len: usize, space: usize, converted: usize) -> Self {
+        /// Most blocks of all registers of a tile, 8 KiB. Operands and results pass through the cache beside them.
+        const ALL: usize = 4;
+        let long = tape.long_registers + converted;
         let all = usize::from(tape.registers) + tape.roots.len();
         let kept = RegisterBank::SIZE / all.max(1);
         let blocks = (ALL / long.max(1)).min(kept).min(LONGEST / TILE).min(len.div_ceil(TILE));

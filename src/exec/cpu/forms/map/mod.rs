@@ -24,9 +24,10 @@ pub(crate) fn run(job: &StepJob<'_>, form: &MapForm, outputs: &mut [HostBuffer])
     let brought: u64 = inputs.iter().flatten().map(BoundInput::cost).sum();
     let parts =
         parts_with_spinning_helpers(len as u64 * (tape.flops() + brought + outputs.len() as u64));
+    let converted = outputs.iter().filter(|output| output.dtype().size() != 4).count();
     for_each(
         split(outputs, parts, tape.unit()),
-        || Machine::for_walk(tape, len.div_ceil(parts), len),
+        || Machine::for_walk(tape, len.div_ceil(parts), len, converted),
         |machine, mut part| part.write(machine, &inputs, &[]),
     );
 }

@@ -85,7 +85,7 @@ impl<'t> RowWorker<'t> {
             epsilon,
             len: row.len,
             before: Machine::new(before),
-            after: after.map(|after| Machine::for_walk(after, row.len, 0)),
+            after: after.map(|after| Machine::for_walk(after, row.len, 0, 0)),
             computed: Vec::new(),
             normal: Vec::new(),
         }
