@@ -64,7 +64,8 @@ fn softmax<const FMA: bool>(from: &[f32], to: &mut [f32]) {
 #[inline(always)]
 fn log_softmax<const FMA: bool>(from: &[f32], to: &mut [f32]) {
     let greatest = wide::greatest_number(from);
-    let log = wide::sum_of_exps::<FMA>(from, greatest).ln() as f32;
+    // The exponentials are overwritten.
+    let log = wide::written_exps::<FMA>(from, to, greatest).ln() as f32;
     for (to, &x) in to.iter_mut().zip(from) {
         *to = (x - greatest) - log;
     }
