@@ -29,8 +29,8 @@ pub(super) enum ExprHole {
 pub(super) struct StepCache {
     /// Tapes by [`ExprHole`].
     tapes: [OnceLock<Tape>; 5],
-    /// The one call of the kernel that computes a small product.
-    single_call: OnceLock<Option<Box<SingleCall>>>,
+    /// The operands of a short product, found in memory.
+    prepared_product: OnceLock<Option<Box<PreparedProduct>>>,
     /// The epilogue as a chain of operations, if it is one.
     chain: OnceLock<Option<Chain>>,
     /// True if the next step computes the results of this one, and reads them at once.
@@ -40,26 +40,26 @@ pub(super) struct StepCache {
 /// A product of two matrices of `f32` that lie in memory. The operations that follow its sums, if there are any, are a
 /// chain whose operands are numbers, or lie in memory as the sums do.
 #[derive(Debug)]
-pub(crate) struct SingleCall {
+pub(crate) struct PreparedProduct {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
-    pub x: CallOperand,
-    pub w: RightOperand,
+    pub x: MatrixInValue,
+    pub w: RightMatrix,
 }
 
 #[derive(Debug)]
-pub(crate) enum RightOperand {
+pub(crate) enum RightMatrix {
     /// A matrix with contiguous rows.
-    Rows(CallOperand),
+    Rows(MatrixInValue),
     /// A matrix with contiguous columns.
-    Columns(CallOperand),
+    Columns(MatrixInValue),
     /// The panels that are kept beside a value, once there are any.
     Panels(ValueId, ArrangementKey),
 }
 
 /// A matrix in a value, with contiguous rows or columns.
 #[derive(Debug)]
-pub(crate) struct CallOperand {
+pub(crate) struct MatrixInValue {
     pub value: ValueId,
     /// Words of the value; all elements lie inside them.
     pub len: usize,
@@ -76,8 +76,11 @@ impl StepCache {
     }
 
     /// Returns the result of the first `find`.
-    pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
-        self.single_call.get_or_init(|| find().map(Box::new)).as_deref()
+    pub fn prepared_product(
+        &self,
+        find: impl FnOnce() -> Option<PreparedProduct>,
+    ) -> Option<&PreparedProduct> {
+        self.prepared_product.get_or_init(|| find().map(Box::new)).as_deref()
     }
 
     /// Returns the result of the first `find`: whether the next step computes the results of this one.

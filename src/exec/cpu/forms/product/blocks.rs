@@ -53,7 +53,7 @@ pub(super) fn is_one_block(floats: &Floats<'_>) -> bool {
 }
 
 /// Returns whether the products are one call of the kernel, or one for each of the [`short_blocks`].
-pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
+pub(super) fn is_preparable(floats: &Floats<'_>) -> bool {
     let size @ [_, n, k] = floats.size;
     is_one_block(floats)
         && by_kernel::last_columns(Kernel::native(), [n, k]) == 0

@@ -4,7 +4,7 @@ mod blocks;
 mod by_images;
 mod by_kernel;
 mod copies;
-mod find_call;
+mod find_prepared;
 mod floats;
 mod images;
 mod integer;
@@ -12,7 +12,7 @@ mod kept;
 mod kernel;
 mod operand;
 mod outputs;
-mod single_call;
+mod prepared;
 mod unstored;
 mod vector;
 mod winograd;
@@ -36,9 +36,9 @@ pub(crate) fn run(
     product: &ProductForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
-    if let ([out], Some(call)) =
-        (&mut *outputs, job.cache.single_call(|| find_call::find(job, product)))
-        && call.multiply(job, out).is_some()
+    if let ([out], Some(prepared)) =
+        (&mut *outputs, job.cache.prepared_product(|| find_prepared::find(job, product)))
+        && prepared.multiply(job, out).is_some()
     {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Products that one thread computes by one call of the kernel. Its arguments are worked out once, before the first run:
-//! for a small product, that takes as long as the call.
+//! Short products whose operands were found in memory before the first run: that takes as long as the product itself.
+//! This thread computes them by one call of the kernel, or shares blocks with helpers that spin.
 
 use std::ops::Range;
 use std::slice::{from_mut, from_raw_parts_mut};
@@ -13,27 +13,31 @@ use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::chain::LinkOperand;
 use crate::exec::cpu::operands::SharedOutputs;
-use crate::exec::cpu::step_cache::{CallOperand, RightOperand, SingleCall};
+use crate::exec::cpu::step_cache::{MatrixInValue, PreparedProduct, RightMatrix};
 use crate::exec::cpu::vectors::links::{LaneLink, LaneOperand, Link, apply_links_in_place};
 use crate::exec::threads;
 
-impl SingleCall {
+impl PreparedProduct {
     /// Computes `out`, the only output of `job`. Returns `None`, and computes nothing, if `out` or an operand has another
     /// length than expected, or if panels are not kept yet.
     pub fn multiply(&self, job: &StepJob<'_>, out: &mut HostBuffer) -> Option<()> {
         let [m, n, _] = self.size;
         let right = match &self.w {
-            RightOperand::Rows(w) => Right::Rows(w.rows(job)?),
-            RightOperand::Columns(w) => Right::Columns(w.rows(job)?),
-            RightOperand::Panels(value, key) => {
+            RightMatrix::Rows(w) => Right::Rows(w.rows(job)?),
+            RightMatrix::Columns(w) => Right::Columns(w.rows(job)?),
+            RightMatrix::Panels(value, key) => {
                 Right::Panels(job.values[value.index()].as_deref()?.arranged().kept(*key)?)
             }
         };
         if out.as_slice::<f32>()?.len() != m * n {
             return None;
         }
-        let call =
-            BoundCall { size: self.size, x: self.x.rows(job)?, right, links: links(job, m * n)? };
+        let product = BoundProduct {
+            size: self.size,
+            x: self.x.rows(job)?,
+            right,
+            links: links(job, m * n)?,
+        };
         let [rows, columns] = match right {
             Right::Panels(_) => blocks::short_blocks(self.size),
             Right::Rows(_) | Right::Columns(_) => [m, n],
@@ -41,7 +45,7 @@ impl SingleCall {
         let outputs = SharedOutputs::new(from_mut(out));
         // SAFETY: blocks are disjoint, and cover m·n sums, which are all of the output.
         let compute = |block| unsafe {
-            call.compute(block, outputs.start(0).cast());
+            product.compute(block, outputs.start(0).cast());
         };
         if [rows, columns] == [m, n] {
             compute([0..m, 0..n]);
@@ -56,8 +60,8 @@ impl SingleCall {
     }
 }
 
-/// A call whose operands are bound to memory.
-struct BoundCall<'a> {
+/// A product whose operands are bound to memory.
+struct BoundProduct<'a> {
     size: [usize; 3],
     x: Rows<'a>,
     right: Right<'a>,
@@ -72,7 +76,7 @@ enum Right<'a> {
     Panels(&'a [f32]),
 }
 
-impl BoundCall<'_> {
+impl BoundProduct<'_> {
     /// Computes the results of a block: its rows, and its columns. These are whole panels or all columns.
     ///
     /// # Safety
@@ -133,11 +137,69 @@ fn links<'a>(job: &StepJob<'a>, len: usize) -> Option<SmallVec<[LaneLink<'a>; 4]
     links.iter().map(bound).collect()
 }
 
-impl CallOperand {
+impl MatrixInValue {
     /// The rows or columns, if the value is as long as expected.
     fn rows<'a>(&self, job: &StepJob<'a>) -> Option<Rows<'a>> {
         let words = job.values[self.value.index()].as_deref()?.words();
         (words.len() == self.len)
             .then(|| Rows { data: cast_slice(&words[self.start..]), stride: self.stride })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+
+    /// Numbers without a pattern, in −1..1.
+    fn numbers(len: usize, seed: usize) -> Vec<f32> {
+        (0..len).map(|at| ((at * 7919 + seed) % 1013) as f32 / 506.5 - 1.0).collect()
+    }
+
+    #[test]
+    fn blocks_have_the_bits_of_the_whole_with_what_follows_the_sums() {
+        let width = Kernel::native().panel_width;
+        for (m, n, k) in [(1, 2 * width, 37), (3, 3 * width, 5), (8, 2 * width + 5, 9)] {
+            let size = [m, n, k];
+            let (x, w, after) = (numbers(m * k, 1), numbers(k * n, 2), numbers(m * n, 3));
+            let mut panels = vec![0.0; n.next_multiple_of(width) * k];
+            for (at, &number) in w.iter().enumerate() {
+                let (row, column) = (at / n, at % n);
+                panels[column / width * width * k + row * width + column % width] = number;
+            }
+            let product = BoundProduct {
+                size,
+                x: Rows { data: &x, stride: k },
+                right: Right::Panels(&panels),
+                links: smallvec![
+                    LaneLink::One(Link::Mul, LaneOperand::Splat(0.5)),
+                    LaneLink::One(Link::Add, LaneOperand::Lanes(&after)),
+                ],
+            };
+            let by = |[rows, columns]: [usize; 2]| {
+                let mut out = vec![f32::NAN; m * n];
+                for (row, column) in (0..m.div_ceil(rows))
+                    .flat_map(|row| (0..n.div_ceil(columns)).map(move |column| (row, column)))
+                {
+                    let rows = row * rows..m.min((row + 1) * rows);
+                    let columns = column * columns..n.min((column + 1) * columns);
+                    // SAFETY: `out` has all results, and no other thread has it.
+                    unsafe { product.compute([rows, columns], out.as_mut_ptr()) };
+                }
+                out
+            };
+            let whole = by([m, n]);
+            for (at, &got) in whole.iter().enumerate() {
+                let (row, column) = (at / n, at % n);
+                let terms =
+                    (0..k).map(|i| f64::from(x[row * k + i]) * f64::from(w[i * n + column]));
+                let want = terms.sum::<f64>() * 0.5 + f64::from(after[at]);
+                assert!((f64::from(got) - want).abs() < 1e-5, "{size:?} at {at}: {got} for {want}");
+            }
+            for blocks in [[1, n], [m, width], [2, 2 * width]] {
+                assert!(by(blocks).iter().zip(&whole).all(|(a, b)| a.to_bits() == b.to_bits()));
+            }
+        }
     }
 }
