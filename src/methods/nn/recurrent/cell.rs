@@ -124,18 +124,17 @@ impl CellKind {
                     (Some(product), Some(bias)) => Some(product + bias),
                     (product, bias) => product.or(bias.map(|bias| bias.unsqueeze(0))),
                 };
-                let added = |at: usize| {
+                let hidden_part = |at: usize| {
                     let rows = if h.is_some() { rows } else { 1 };
                     hidden.map(|all| all.slice([0..rows, at * size..(at + 1) * size]))
                 };
-                // A gate's part of x, plus `f` of the part that the state adds. Parts that nothing reads are not recorded:
-                // they would be downloaded.
-                let sum = |at: usize, f: &dyn Fn(Tensor<'b, T>) -> Tensor<'b, T>| {
+                let gate = |at: usize| {
                     let x = part(x, at);
-                    added(at).map_or(x, |added| x + f(added))
+                    hidden_part(at).map_or(x, |hidden| x + hidden).sigmoid()
                 };
-                let gate = |at: usize| sum(at, &|added| added).sigmoid();
-                let n = sum(2, &|added| gate(0) * added).tanh();
+                // The gate r is recorded only where it has a factor: a value that nothing reads would be downloaded.
+                let x = part(x, 2);
+                let n = hidden_part(2).map_or(x, |hidden| x + gate(0) * hidden).tanh();
                 let z = gate(1);
                 // (1 − z)·n + z·h
                 let h = h.map_or_else(|| n - z * n, |h| n + z * (h - n));
