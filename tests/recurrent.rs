@@ -63,7 +63,7 @@ impl Data {
         let Sizes { rows, inputs, .. } = self.sizes;
         let x = b.upload_shaped(&self.x, [self.steps, rows, inputs]);
         let bias = [0, 1].map(|at: usize| b.upload(&self.bias[at]));
-        let cell = CellWeights::new(b, input, hidden).with_bias(b, bias);
+        let cell = CellWeights::with_bias(b, input, hidden, bias);
         let how = Recurrence::default();
         let y = if self.gates == 4 {
             b.lstm(x, &[cell], None, how).0
@@ -239,8 +239,11 @@ async fn a_sequence_that_starts_from_zeros_takes_any_number_of_rows() {
         let bias = [0, 1].map(|at: usize| device.resident(&data.bias[at], wide).expect("memory"));
         let b = GpuCommandBatch::new(&device);
         let x = b.input::<f32>("x", [3, steps, inputs]);
-        let cell = CellWeights::new(&b, &weights[0], &weights[1]);
-        let cell = if has_bias { cell.with_bias(&b, [&bias[0], &bias[1]]) } else { cell };
+        let [input, hidden] = &weights;
+        let cell = match has_bias {
+            true => CellWeights::with_bias(&b, input, hidden, [&bias[0], &bias[1]]),
+            false => CellWeights::new(&b, input, hidden),
+        };
         let how = Recurrence { batch_first: true, ..Recurrence::default() };
         let (y, last) = if gates == 4 {
             let (y, last) = b.lstm(x, &[cell], None, how);

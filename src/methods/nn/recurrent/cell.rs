@@ -17,15 +17,14 @@ pub struct CellWeights<T: Float> {
 }
 
 impl<T: Float> CellWeights<T> {
-    /// Weights without biases: tensors, ids or borrowed residents.
+    /// Weights without biases: tensors, ids or borrowed residents. [`with_bias`](Self::with_bias) takes biases too.
     #[track_caller]
     pub fn new(batch: &GpuCommandBatch, input: impl Operand<T>, hidden: impl Operand<T>) -> Self {
-        let [input, hidden] =
-            [batch.option("CellWeights::new", input), batch.option("CellWeights::new", hidden)];
-        Self { input, hidden, bias: None }
+        let name = "CellWeights::new";
+        Self { input: batch.option(name, input), hidden: batch.option(name, hidden), bias: None }
     }
 
-    /// These with the biases of inputs and of the hidden state.
+    /// Weights with the biases of inputs and of the hidden state.
     ///
     /// ```
     /// use onetrip::{CellWeights, Device, GpuCommandBatch};
@@ -33,17 +32,21 @@ impl<T: Float> CellWeights<T> {
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let (input, hidden) = (batch.full([3, 2], 0.5_f32), batch.full([3, 1], 0.5_f32)); // a GRU: 2 inputs, width 1
     /// let bias = batch.full(3, 0.1_f32);
-    /// let weights = CellWeights::new(&batch, input, hidden).with_bias(&batch, [bias, bias]);
+    /// let weights = CellWeights::with_bias(&batch, input, hidden, [bias, bias]);
     /// let h = batch.full([1, 2], 1.0_f32).gru_cell(batch.full([1, 1], 0.0_f32), weights);
     /// assert_eq!(h.shape().unwrap().dims(), [1, 1]);
     /// ```
-    #[must_use]
     #[track_caller]
-    pub fn with_bias(self, batch: &GpuCommandBatch, bias: [impl Operand<T>; 2]) -> Self {
-        let [input, hidden] = bias;
+    pub fn with_bias(
+        batch: &GpuCommandBatch,
+        input: impl Operand<T>,
+        hidden: impl Operand<T>,
+        [of_input, of_hidden]: [impl Operand<T>; 2],
+    ) -> Self {
         let name = "CellWeights::with_bias";
-        let bias = [batch.option(name, input), batch.option(name, hidden)];
-        Self { bias: Some(bias), ..self }
+        let (input, hidden) = (batch.option(name, input), batch.option(name, hidden));
+        let bias = [batch.option(name, of_input), batch.option(name, of_hidden)];
+        Self { input, hidden, bias: Some(bias) }
     }
 }
 
