@@ -356,7 +356,7 @@ async fn a_recurrent_step_is_two_kernels() {
             let x = input(&b, [steps, 3, 5]);
             let (w, u) = (input(&b, [gates * 6, 5]), input(&b, [gates * 6, 6]));
             let bias = [input(&b, [gates * 6]), input(&b, [gates * 6])];
-            let cell = CellWeights::new(&b, w, u).with_bias(&b, bias);
+            let cell = CellWeights::with_bias(&b, w, u, bias);
             if gates == 4 {
                 b.lstm(x, &[cell], None, Recurrence::default());
             } else {

@@ -71,6 +71,19 @@ async fn the_table_has_a_line_for_each_kernel() {
     assert!(lines.iter().filter(|line| line.ends_with(" %")).count() >= 3, "{text}");
 }
 
+/// The stage `run` compiles too, so that the head must not call another time by its name.
+#[tokio::test]
+async fn the_head_of_a_profile_has_no_name_of_a_stage() {
+    let profile = profile(&Device::cpu()).await;
+    let text = profile.to_string();
+    let head = text.lines().next().expect("a head");
+    assert!(head.contains(" in kernels; first copy to last result "), "{text}");
+    for stage in &profile.stages {
+        let mut words = head.split(|c: char| !c.is_alphanumeric());
+        assert!(words.all(|word| word != stage.stage), "{}: {text}", stage.stage);
+    }
+}
+
 #[tokio::test]
 async fn a_trace_is_json_with_an_event_for_each_kernel_and_stage() {
     for device in common::devices().await {

@@ -183,7 +183,10 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let rule = |what| format!("only uploads take data, and this is the result of {what}; {fix}");
     says(error((y, &[1.0; 4]).into()).await, &rule(&relu));
     says(error(("z", &[1.0_f32; 4]).into()).await, &rule(&neg));
-    assert!(matches!(error((foreign, &[1.0; 4]).into()).await, DataError::Foreign { .. }));
+    let of_another = error((foreign, &[1.0; 4]).into()).await;
+    assert!(matches!(of_another, DataError::Foreign { .. }));
+    let made = format!(" (made at tests/programs.rs:{}); give its data to ", line - 2);
+    assert!(of_another.to_string().contains(&made), "{of_another}");
     let fix = "`input` and `name` give names";
     let unknown = format!("no input is called \"w\", but there is \"x\"; {fix}");
     says(error(("w", &[1.0_f32; 4]).into()).await, &unknown);
@@ -215,7 +218,10 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let error = of(outputs.read(foreign).await.unwrap_err());
     assert!(matches!(error, ReadError::Foreign { .. }));
     let error = of(outputs.read(batch.abs(y)).await.unwrap_err());
-    let want = "the value of this id was recorded after the program was compiled; compile it again";
+    let made = format!("tests/programs.rs:{}", line - 2);
+    let want = format!(
+        "the value of this id was recorded after the program of the batch made at {made} was compiled; compile it again"
+    );
     assert_eq!(error.to_string(), want);
     let error = of(outputs.read::<f32>("w").await.unwrap_err());
     let want = "no result is called \"w\", but there is \"z\"; `name` gives names";

@@ -146,6 +146,23 @@ fn expanded(path: &str) -> Vec<String> {
     names.split(',').map(|name| format!("{before}{name}{after}")).collect()
 }
 
+/// Links to docs.rs are of no use before the crate is published, nor without a network.
+#[test]
+fn pages_that_link_to_docs_rs_say_how_to_read_them_from_a_clone() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let mut linking = 0;
+    for entry in fs::read_dir(docs).expect("a folder of documents") {
+        let path = entry.expect("an entry").path();
+        let Some(text) = fs::read_to_string(&path).ok().filter(|text| text.contains(PAGE)) else {
+            continue;
+        };
+        linking += 1;
+        let (head, _) = text.split_once(PAGE).expect("a link");
+        assert!(head.contains("cargo doc --no-deps --all-features --open"), "{}", path.display());
+    }
+    assert!(linking > 0);
+}
+
 #[test]
 fn the_first_documents_stay_short() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use onetrip::{CellWeights, Device, Explanation, GpuCommandBatch, Recurrence, Tensor};
+use onetrip::{CellWeights, Device, Explanation, GpuCommandBatch, LstmState, Recurrence, Tensor};
 
 /// The sizes of a layer: its rows, inputs and states.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Data {
         let Sizes { rows, inputs, .. } = self.sizes;
         let x = b.upload_shaped(&self.x, [self.steps, rows, inputs]);
         let bias = [0, 1].map(|at: usize| b.upload(&self.bias[at]));
-        let cell = CellWeights::new(b, input, hidden).with_bias(b, bias);
+        let cell = CellWeights::with_bias(b, input, hidden, bias);
         let how = Recurrence::default();
         let y = if self.gates == 4 {
             b.lstm(x, &[cell], None, how).0
@@ -225,6 +225,54 @@ async fn a_chain_with_many_readers_is_not_repeated_in_each() {
     }
 }
 
+/// The state that a sequence starts from is an input of shape `[1, rows, width]`.
+#[tokio::test]
+async fn a_sequence_that_starts_from_an_input_takes_any_number_of_rows() {
+    let (inputs, states, steps) = (5, 6, 4);
+    for gates in [3, 4] {
+        let data = Data::new(gates, steps, Sizes { rows: 5, inputs, states });
+        let start: Vec<f32> = (0..5 * states).map(|at| (at * 7 % 11) as f32 / 11.0 - 0.5).collect();
+        let wide = gates * states;
+        let record = |b: &GpuCommandBatch, rows: usize| {
+            let x = b.input::<f32>("x", [rows, steps, inputs]);
+            let h = b.input::<f32>("h", [1, rows, states]);
+            let input = b.upload_shaped(&data.weights[0], [wide, inputs]);
+            let hidden = b.upload_shaped(&data.weights[1], [wide, states]);
+            let cell = CellWeights::new(b, input, hidden);
+            let how = Recurrence { batch_first: true, ..Recurrence::default() };
+            if gates == 4 {
+                let (y, last) = b.lstm(x, &[cell], Some(LstmState::new(b, h, h)), how);
+                b.name(last.c, "last");
+                y.named("y");
+            } else {
+                let (y, last) = b.gru(x, &[cell], h, how);
+                last.named("last");
+                y.named("y");
+            }
+        };
+        let b = GpuCommandBatch::new(&Device::cpu());
+        record(&b, 3);
+        let program = b.compile().await.expect("a program");
+        for rows in [1, 3, 5] {
+            let own = GpuCommandBatch::new(&Device::cpu());
+            record(&own, rows);
+            let own = own.compile().await.expect("a program");
+            let given =
+                || [("x", &data.x[..rows * steps * inputs]), ("h", &start[..rows * states])];
+            let got = program.run_rows(given()).await.expect("a run");
+            let want = own.run(given()).await.expect("a run");
+            for (name, len) in [("y", rows * steps * states), ("last", rows * states)] {
+                let got = got.read::<f32>(name).await.expect("results");
+                let want = want.read::<f32>(name).await.expect("results");
+                assert_eq!(got.len(), len, "{name}");
+                for (got, want) in got.iter().zip(&want) {
+                    assert!((got - want).abs() <= 1e-6, "{gates} gates, {name}: {got}, not {want}");
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_sequence_that_starts_from_zeros_takes_any_number_of_rows() {
     let device = Device::cpu();
@@ -239,8 +287,11 @@ async fn a_sequence_that_starts_from_zeros_takes_any_number_of_rows() {
         let bias = [0, 1].map(|at: usize| device.resident(&data.bias[at], wide).expect("memory"));
         let b = GpuCommandBatch::new(&device);
         let x = b.input::<f32>("x", [3, steps, inputs]);
-        let cell = CellWeights::new(&b, &weights[0], &weights[1]);
-        let cell = if has_bias { cell.with_bias(&b, [&bias[0], &bias[1]]) } else { cell };
+        let [input, hidden] = &weights;
+        let cell = match has_bias {
+            true => CellWeights::with_bias(&b, input, hidden, [&bias[0], &bias[1]]),
+            false => CellWeights::new(&b, input, hidden),
+        };
         let how = Recurrence { batch_first: true, ..Recurrence::default() };
         let (y, last) = if gates == 4 {
             let (y, last) = b.lstm(x, &[cell], None, how);

@@ -131,6 +131,77 @@ async fn what_mixes_rows_is_named_with_its_place() -> Result<()> {
     Ok(())
 }
 
+/// Messages on rows that are not found name the input, its shape, the axis and a fix.
+#[tokio::test]
+async fn inputs_whose_rows_are_not_found_are_named_with_a_fix() -> Result<()> {
+    let input = |name, line: u32| format!("input {name:?} (at tests/rows.rs:{line})");
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let line = line!() + 1;
+    let x = b.input::<f32>("x", [4, 1, 3]);
+    let states = b.input::<f32>("states", [2, 4, 3]);
+    x.add(states.permute([1, 0, 2]));
+    let program = b.compile().await?;
+    let error = program.rows().expect_err("two leading sizes").to_string();
+    let fix = "record both with the rows in front (`permute` moves them), or name the inputs that have rows by `rows_of`";
+    let (first, second) = (input("x", line), input("states", line + 1));
+    let shape = "of shape [2, 4, 3] has 2 along axis 0";
+    assert_eq!(error, format!("{first} has 4 rows, and {second} {shape}; {fix}"));
+    // The states are then as long as there are rows, and have none.
+    let error = program.rows_of(["x"]).expect_err("states of all rows").to_string();
+    let of = format!("add (at tests/rows.rs:{})", line + 2);
+    let fix = "give it as an input with rows (`rows_of` names them), or run the program as it was recorded";
+    let long =
+        "of shape [2, 4, 3], which has a value for each recorded row along axis 1, and no rows";
+    assert_eq!(error, format!("{of} reads {second} {long}; {fix}"));
+
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let (h, line) = (b.input::<f32>("h", [1, 4, 3]), line!());
+    h.relu();
+    let error = b.compile().await?.rows().expect_err("one row").to_string();
+    let fix = "record the program with 2 or more there to trace them";
+    let one =
+        format!("{} of shape [1, 4, 3] was recorded with 1 row along axis 0", input("h", line));
+    assert_eq!(error, format!("{one}; {fix}"));
+    Ok(())
+}
+
+/// An axis of size 1 before that of the rows leaves them one after another in memory.
+#[tokio::test]
+async fn rows_may_be_along_the_second_axis_of_an_input() -> Result<()> {
+    for device in common::devices().await {
+        let record = |batch: &GpuCommandBatch, rows: usize| {
+            let h = batch.input::<f32>("h", [1, rows, 3]);
+            let x = batch.input::<f32>("x", [rows, 2, 3]);
+            batch.outputs(((x.permute([1, 0, 2]) + h).named("y"), h.sum([0, 1]).named("sum")));
+        };
+        let batch = GpuCommandBatch::new(&device);
+        record(&batch, 4);
+        let program = batch.compile().await?;
+        let all = program.rows()?;
+        let results: Vec<_> = all.outputs().map(|(_, result)| result).collect();
+        assert_eq!(results, [RowResult::PerRow { axis: 1 }, RowResult::Sum]);
+        assert_eq!(program.rows_of(["x", "h"])?.recorded_rows(), 4);
+        for rows in [0, 1, 3, 4, 5] {
+            let (h, x) = (numbers(rows * 3), numbers(rows * 6));
+            let own = GpuCommandBatch::new(&device);
+            record(&own, rows);
+            let own = own.compile().await?;
+            let given = || [("h", &h), ("x", &x)];
+            let (got, want) = (program.run_rows(given()).await?, own.run(given()).await?);
+            assert_eq!(got.shape::<f32>("y")?.dims(), [2, rows, 3]);
+            assert_eq!(got.read::<f32>("y").await?, want.read::<f32>("y").await?, "{rows} rows");
+            let (got, want) = (got.read::<f32>("sum").await?, want.read::<f32>("sum").await?);
+            for (got, want) in got.iter().zip(&want) {
+                assert!((got - want).abs() < 1e-5, "{rows} rows: {got}, not {want}");
+            }
+        }
+        let part = program.run_rows([("h", &[0.0_f32; 4][..]), ("x", &[0.0; 6])]).await;
+        let part = part.expect_err("a row and a third").to_string();
+        assert!(part.ends_with("4 elements are no whole number of them; give 3 or 6"), "{part}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_mean_loss_is_a_mean_over_rows() -> Result<()> {
     let batch = GpuCommandBatch::new(&Device::cpu());

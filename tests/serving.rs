@@ -144,6 +144,31 @@ async fn what_a_program_compiles_is_counted_before_its_first_run() {
     assert_eq!(value("onetrip_pipelines_compiled_total "), 1.0);
 }
 
+#[tokio::test]
+async fn metrics_print_which_times_are_sums_over_runs() {
+    let device = Device::builder().without_cache().cpu().unwrap();
+    for _ in 0..2 {
+        device.eval(|b| b.arange(0.0_f32, 4.0, 1.0).exp()).await.unwrap();
+    }
+    let metrics = device.metrics();
+    let text = metrics.to_string();
+    let sums = "\nsummed over runs, overlapping ones too: first copy to last result ";
+    let (_, times) = text.split_once(sums).expect(&text);
+    let times = times.lines().next().unwrap();
+    assert!(
+        times.contains("(predicted ") && times.contains(", wait for memory budget 0 "),
+        "{text}"
+    );
+    assert!(times.contains("; compile "), "{text}");
+    let page = metrics.to_prometheus();
+    let sums = "summed over runs, overlapping ones too, in seconds.";
+    for name in ["run", "wait"] {
+        let help = format!("# HELP onetrip_{name}_seconds_total ");
+        let help = page.lines().find(|line| line.starts_with(&help)).expect(&page);
+        assert!(help.ends_with(sums), "{help}");
+    }
+}
+
 /// A program whose runs take turns, as they replace what they read, and take more than a moment: the state times the
 /// identity, twelve times, plus 1.
 async fn counter(device: &Device) -> (Program, Resident<f32>) {

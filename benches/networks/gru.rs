@@ -13,6 +13,6 @@ pub fn record<'b, T: Real>(weights: &Weights<T>, x: Tensor<'b, T>) -> Result<Ten
     let input = weights.filters("weight_ih_l0", &[3 * STATES, INPUTS])?;
     let hidden = weights.filters("weight_hh_l0", &[3 * STATES, STATES])?;
     let bias = [weights.bias("bias_ih_l0", 3 * STATES)?, weights.bias("bias_hh_l0", 3 * STATES)?];
-    let cell = CellWeights::new(b, &input, &hidden).with_bias(b, [&bias[0], &bias[1]]);
+    let cell = CellWeights::with_bias(b, &input, &hidden, [&bias[0], &bias[1]]);
     Ok(x.gru(&[cell], None, Recurrence::default()).0)
 }

@@ -82,7 +82,7 @@ fn lstm<'b, T: Real>(weights: &Weights<T>, x: Tensor<'b, T>) -> Result<Tensor<'b
     let hidden = weights.filters("weight_hh_l0", &[4 * STATES, STATES])?;
     let bias = ["bias_ih_l0", "bias_hh_l0"].map(|name| weights.bias(name, 4 * STATES));
     let [first, second] = bias;
-    let cell = CellWeights::new(b, &input, &hidden).with_bias(b, [&first?, &second?]);
+    let cell = CellWeights::with_bias(b, &input, &hidden, [&first?, &second?]);
     Ok(x.lstm(&[cell], None, Recurrence::default()).0)
 }
 const STATES: usize = 128;

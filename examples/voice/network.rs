@@ -16,8 +16,8 @@ pub fn probabilities<'b, E>(
 ) -> Result<Tensor<'b, f32>, E> {
     let x = features(heard, &weight)?;
     let (b, cell) = (x.batch(), |name: &str| weight(&format!("lstm_cell.{name}")));
-    let cell = CellWeights::new(b, cell("weight_ih")?, cell("weight_hh")?)
-        .with_bias(b, [cell("bias_ih")?, cell("bias_hh")?]);
+    let bias = [cell("bias_ih")?, cell("bias_hh")?];
+    let cell = CellWeights::with_bias(b, cell("weight_ih")?, cell("weight_hh")?, bias);
     let (states, _) = b.lstm(x, &[cell], None, Recurrence::default());
     let (w, bias) = (weight("final_conv.weight")?, weight("final_conv.bias")?);
     Ok(states.relu().linear(w.squeeze(0), bias).sigmoid())

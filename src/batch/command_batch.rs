@@ -73,12 +73,30 @@ pub struct GpuCommandBatch {
 impl GpuCommandBatch {
     /// An empty batch for `device`.
     #[must_use]
+    #[track_caller]
     pub fn new(device: &Device) -> Self {
+        Self::made(device, Place::caller())
+    }
+
+    /// An empty batch that was made at a line of another language's code, as [`at`](Self::at) gives one to operations.
+    ///
+    /// ```
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new_at(&Device::cpu(), "model.py", 7);
+    /// let error = batch.explain().unwrap_err().to_string();
+    /// assert!(error.starts_with("model.py:7: the batch made here is empty"));
+    /// ```
+    #[must_use]
+    pub fn new_at(device: &Device, file: &str, line: u32) -> Self {
+        Self::made(device, Place::given(file, line))
+    }
+
+    fn made(device: &Device, place: Place) -> Self {
         let batch_id = NEXT_BATCH_ID.fetch_add(1, Ordering::Relaxed);
         Self {
             device: device.clone(),
             batch_id,
-            recorder: Mutex::new(Recorder::new(device, batch_id)),
+            recorder: Mutex::new(Recorder::new(device, batch_id, place)),
             last: Mutex::default(),
             last_choice: LastChoice::default(),
             running: tokio::sync::Mutex::default(),

@@ -29,20 +29,21 @@ impl Snapshot {
     /// The record and its version.
     ///
     /// # Errors
-    /// Every mistake in it.
+    /// Every mistake in it; [`PlanError::Empty`](crate::PlanError::Empty).
     pub fn checked_record(self) -> Result<(Arc<Record>, Version)> {
-        self.mistakes.map(|()| (self.recorded, self.version))
+        self.mistakes?;
+        self.recorded.check_not_empty()?;
+        Ok((self.recorded, self.version))
     }
 
     /// The record and its version, for a run of its data.
     ///
     /// # Errors
-    /// Every mistake in it; [`DataError::BeingChanged`] and [`DataError::Panicked`].
+    /// As [`checked_record`](Self::checked_record); [`DataError::BeingChanged`] and [`DataError::Panicked`].
     pub fn checked_record_with_data(self) -> Result<(Arc<Record>, Version)> {
-        self.mistakes?;
         match self.half_changed {
-            Some(error) => Err(error.into()),
-            None => Ok((self.recorded, self.version)),
+            Some(error) => self.mistakes.and(Err(error.into())),
+            None => self.checked_record(),
         }
     }
 }
@@ -133,9 +134,13 @@ impl GpuCommandBatch {
     /// The result of the last run for `id`, unless the batch was changed since.
     pub(super) fn last_result<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
-        let foreign = ReadError::Foreign { id_of: id.batch_id, batch: self.batch_id };
-        let node = recorder.check(id.value()).map_err(|_| foreign)?;
-        let of = || recorder.recorded().origin(node);
+        let recorded = recorder.recorded();
+        let foreign = || {
+            let (batch, made) = (self.batch_id, recorded.made.clone());
+            ReadError::Foreign { id_of: id.batch_id, batch, made }
+        };
+        let node = recorder.check(id.value()).map_err(|_| foreign())?;
+        let of = || recorded.origin(node);
         let last = self.last.lock();
         let ran = last.ran.as_ref().filter(|(version, _)| *version == recorder.version());
         match ran.map(|(_, ran)| ran) {

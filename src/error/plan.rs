@@ -2,7 +2,9 @@
 
 use thiserror::Error;
 
+use super::wording::empty;
 use crate::base::backend::Backend;
+use crate::base::place::Place;
 
 /// The reason why a sound graph cannot be planned or run.
 ///
@@ -11,17 +13,18 @@ use crate::base::backend::Backend;
 /// use onetrip::{Device, Error, GpuCommandBatch, PlanError};
 ///
 /// let batch = GpuCommandBatch::new(&Device::cpu());
-/// assert!(matches!(batch.execute().await, Err(Error::Plan(PlanError::Empty))));
+/// assert!(matches!(batch.execute().await, Err(Error::Plan(PlanError::Empty { .. }))));
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// Nothing was recorded, so there is nothing to run.
-    #[error(
-        "the batch is empty; record at least one operation or upload before it is executed or saved"
-    )]
-    Empty,
+    #[error("{}", empty(made.as_ref()))]
+    Empty {
+        /// The place where the batch was made; `None` for a program from a file.
+        made: Option<Place>,
+    },
     /// A tensor is larger than the adapter can bind.
     #[error(
         "{place}: {op} makes {what} of {bytes} bytes, and {adapter} binds at most {limit}; \

@@ -31,6 +31,21 @@ pub enum RowsError {
         /// The reason.
         why: &'static str,
     },
+    /// A value without rows has an element for each recorded row.
+    #[error(
+        "{of} reads {operand} of shape {shape}, which has a value for each recorded row along axis {axis}, and no rows; \
+         give it as an input with rows (`rows_of` names them), or run the program as it was recorded"
+    )]
+    Long {
+        /// The operation.
+        of: Origin,
+        /// The value: an input without rows, an upload, a resident, or a value made of them.
+        operand: Origin,
+        /// Its shape.
+        shape: Box<Shape>,
+        /// The axis that is as long as there were rows.
+        axis: usize,
+    },
     /// No input has rows.
     #[error("no input has a leading axis, so there are no rows; record one with `input`")]
     NoInput,
@@ -39,8 +54,9 @@ pub enum RowsError {
     Scalar(Origin),
     /// The sizes of leading axes differ.
     #[error(
-        "{first} has {} and {second} has {others}; name the inputs that have rows by `rows_of`",
-        wording::rows(*rows)
+        "{first} has {}, and {second} of shape {shape} has {} along axis {axis}; record both with the rows in front \
+         (`permute` moves them), or name the inputs that have rows by `rows_of`",
+        wording::rows(*rows), shape[*axis]
     )]
     Leading {
         /// An input.
@@ -49,17 +65,21 @@ pub enum RowsError {
         rows: usize,
         /// An input of another size.
         second: Origin,
-        /// The size of its leading axis.
-        others: usize,
+        /// Its shape.
+        shape: Box<Shape>,
+        /// Its first axis whose size is not 1, or the leading one.
+        axis: usize,
     },
     /// Recorded with fewer than two rows, which no axis of size 1 can be told from.
     #[error(
-        "{of} was recorded with {}; record the program with 2 or more to trace them",
+        "{of} of shape {shape} was recorded with {} along axis 0; record the program with 2 or more there to trace them",
         wording::rows(*rows)
     )]
     Few {
         /// An input with rows.
         of: Origin,
+        /// Its shape.
+        shape: Shape,
         /// The number of rows.
         rows: usize,
     },

@@ -1,5 +1,6 @@
 //! Words that several messages share: lists of names, axes and masks.
 
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 
 /// The shape of a mask of keys for `scores`: of their leading dimensions without the heads, and the keys.
@@ -130,14 +131,28 @@ pub(super) fn others(name: &str, there: &[String]) -> String {
     format!("{}, but there {verb} {}{more}", nearest(name, there), shown.join(", "))
 }
 
-/// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`. `cure` ends before the name of
-/// the right batch.
-pub(super) fn foreign(id_of: u64, batch: u64, cure: &str) -> String {
-    if id_of == batch {
-        return "the value of this id was recorded after the program was compiled; compile it again".into();
+/// The message for a batch without operations, with the place where it was `made`.
+pub(super) fn empty(made: Option<&Place>) -> String {
+    let cure = "record at least one operation or upload before it is executed or saved";
+    match made {
+        Some(place) => format!("{place}: the batch made here is empty; {cure}"),
+        None => format!("the batch is empty; {cure}"),
     }
+}
+
+/// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`, which was `made` at a place.
+/// `cure` ends before the name of the right batch.
+pub(super) fn foreign(id_of: u64, batch: u64, made: Option<&Place>, cure: &str) -> String {
+    if id_of == batch {
+        let program = made.map(|place| format!(" of the batch made at {place}"));
+        return format!(
+            "the value of this id was recorded after the program{} was compiled; compile it again",
+            program.unwrap_or_default()
+        );
+    }
+    let made = made.map(|place| format!(" (made at {place})")).unwrap_or_default();
     format!(
-        "this id belongs to batch {id_of}, not to batch {batch}; {cure} the batch that made it, or a program compiled from that one"
+        "this id belongs to batch {id_of}, not to batch {batch}{made}; {cure} the batch that made it, or a program compiled from that one"
     )
 }
 
@@ -195,10 +210,15 @@ mod tests {
     #[test]
     fn ids_of_other_batches_and_of_later_values_are_told_apart() {
         let want = "this id belongs to batch 7, not to batch 3; read it from the batch that made it, or a program compiled from that one";
-        assert_eq!(foreign(7, 3, "read it from"), want);
+        assert_eq!(foreign(7, 3, None, "read it from"), want);
         let want =
             "the value of this id was recorded after the program was compiled; compile it again";
-        assert_eq!(foreign(3, 3, "read it from"), want);
+        assert_eq!(foreign(3, 3, None, "read it from"), want);
+        let made = Place::given("model.py", 7);
+        let text = foreign(7, 3, Some(&made), "read it from");
+        assert!(text.contains("not to batch 3 (made at model.py:7); read it from"), "{text}");
+        let text = foreign(3, 3, Some(&made), "read it from");
+        assert!(text.contains("after the program of the batch made at model.py:7 was"), "{text}");
     }
 
     #[test]

@@ -229,6 +229,14 @@ impl Expr {
         (0..self.nodes.len() as u32).map(Ref).filter(|r| needed[r.index()]).collect()
     }
 
+    /// The operand that `root` only loads, by position.
+    pub fn loaded(&self, root: Ref) -> Option<usize> {
+        match self.node(root) {
+            ExprNode::Load(operand) => Some(operand.into()),
+            _ => None,
+        }
+    }
+
     /// The operands that `roots` load, each once.
     pub fn loads(&self, roots: &[Ref]) -> Vec<usize> {
         let loads = self.reachable(roots).into_iter().filter_map(|r| match self.node(r) {

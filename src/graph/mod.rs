@@ -8,7 +8,7 @@ mod rows;
 
 pub(crate) use hash::Fingerprint;
 pub(crate) use part::{GraphPart, PartUpload};
-pub(crate) use rows::{RowAxis, RowReduction, RowTrace, Traces};
+pub(crate) use rows::{Mixing, RowAxis, RowReduction, RowTrace, Traces};
 use slotmap::{SecondaryMap, SlotMap};
 use smallvec::SmallVec;
 

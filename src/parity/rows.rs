@@ -243,11 +243,12 @@ fn picked(whole: &ExactTensor, at: RowAxis, rows: usize, from: &[usize]) -> Vec<
 }
 
 impl<'a> Grower<'a> {
-    /// Data with so many rows.
+    /// Data with so many rows, sometimes behind an axis of size 1.
     fn upload_rows(&mut self, rows: usize) {
         let rank = self.rng.below(3);
         let rest = (0..rank).map(|_| *self.rng.pick(&[1, 2, 3, 4])).collect::<Vec<_>>();
-        let dims = [&[rows][..], &rest].concat();
+        let leading = if self.rng.below(4) == 0 { &[1, rows][..] } else { &[rows] };
+        let dims = [leading, &rest].concat();
         let data: Vec<f32> = values(&mut self.rng, dims.iter().product(), (-2.0, 2.0));
         let x = self.batch.upload_shaped(&data, dims);
         self.values.push(x);

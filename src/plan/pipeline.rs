@@ -21,7 +21,7 @@ const MAX_BUFFERS: usize = 16;
 /// Plans `graph` for `target`.
 pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     if graph.len() == 0 {
-        return Err(PlanError::Empty);
+        return Err(PlanError::Empty { made: None });
     }
     let buffers = target.limits.storage_buffers.clamp(MIN_BUFFERS, MAX_BUFFERS);
     let ir = Ir::prune(graph);

@@ -11,7 +11,7 @@ use super::value::{Value, ValueId};
 use crate::base::dtype::Scalar;
 use crate::base::place::Place;
 use crate::cost::Backend;
-use crate::expr::{Expr, ExprNode, Ref};
+use crate::expr::{Expr, Ref};
 use crate::graph::NodeId;
 
 /// One kernel: a form, with expressions in its holes.
@@ -62,8 +62,7 @@ impl Step {
 
     /// The operand that `root` only loads.
     pub fn loaded(&self, root: Ref) -> Option<&StepOperand> {
-        let ExprNode::Load(at) = self.expr.node(root) else { return None };
-        Some(&self.operands[usize::from(at)])
+        Some(&self.operands[self.expr.loaded(root)?])
     }
 
     /// True if the step can fail.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::value::{Value, ValueId};
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::View;
-use crate::expr::{Expr, ExprNode, Ref};
+use crate::expr::{Expr, Ref};
 
 /// The space that an operand's view runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -135,7 +135,7 @@ impl Join {
     pub fn copied<'a>(joins: &'a [Self], expr: &Expr, outputs: &[StepOutput]) -> Option<&'a Self> {
         let [output] = outputs else { return None };
         let join = joins.iter().find(|join| join.joined == output.root)?;
-        let is_load = |&(value, _): &_| matches!(expr.node(value), ExprNode::Load(_));
+        let is_load = |&(value, _): &_| expr.loaded(value).is_some();
         join.values.iter().all(is_load).then_some(join)
     }
 }
@@ -158,6 +158,11 @@ impl StepContext<'_> {
     /// The roots of all outputs.
     pub fn roots(&self) -> SmallVec<[Ref; 2]> {
         self.outputs.iter().map(|output| output.root).collect()
+    }
+
+    /// The operand that `root` only loads.
+    pub fn loaded(&self, root: Ref) -> Option<&StepOperand> {
+        Some(&self.operands[self.expr.loaded(root)?])
     }
 
     /// The operands that `roots` load, in ascending order.

@@ -120,7 +120,7 @@ impl Loader<'_> {
         let (graph, nodes) = document.graph().map_err(wrong)?;
         let batch = GpuCommandBatch::new(self.device);
         let mut recorded = Record::clone(&batch.recorded());
-        recorded.graph = Arc::new(graph);
+        (recorded.graph, recorded.made) = (Arc::new(graph), None);
         let node = |at: u32| {
             let node = nodes.get(at as usize).copied();
             node.ok_or_else(|| wrong(format!("there is no node {at}")))

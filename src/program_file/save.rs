@@ -14,7 +14,7 @@ use crate::base::disk::whole_file::write_whole;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
 use crate::batch::{GpuCommandBatch, Program, SaveOptions};
-use crate::error::{DataError, DeviceError, PlanError, Result};
+use crate::error::{DataError, DeviceError, Result};
 use crate::exec::HostBuffer;
 use crate::graph::NodeId;
 use crate::ops::{Op, Type};
@@ -98,9 +98,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 fn contents(recorded: &Record, options: SaveOptions) -> BoxFuture<'_, Result<Vec<u8>>> {
     Box::pin(async move {
-        if recorded.graph.len() == 0 {
-            return Err(PlanError::Empty.into());
-        }
+        recorded.check_not_empty()?;
         let mut file = FileWriter::new(recorded, options)?;
         let text = file.document().await?;
         let info = HashMap::from([(TEXT.to_owned(), text)]);

@@ -9,7 +9,7 @@ use super::names::Names;
 use crate::base::place::Place;
 use crate::cost::Placement;
 use crate::device::Device;
-use crate::error::{DataError, DeviceError, Error, Origin, Result};
+use crate::error::{DataError, DeviceError, Error, Origin, PlanError, Result};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{CpuFunction, Op};
@@ -38,6 +38,8 @@ pub(crate) struct Record {
     pub(crate) device: Device,
     /// The number by which a batch knows its own ids.
     pub batch_id: u64,
+    /// The place where the batch was made; `None` for a program from a file.
+    pub(crate) made: Option<Place>,
     /// Shared with explanations: a change copies it while they hold it.
     pub graph: Arc<Graph>,
     pub(crate) names: Names,
@@ -52,10 +54,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(device: &Device, batch_id: u64) -> Self {
+    pub(crate) fn new(device: &Device, batch_id: u64, made: Place) -> Self {
         Self {
             device: device.clone(),
             batch_id,
+            made: Some(made),
             graph: Arc::default(),
             names: Names::default(),
             uploads: Vec::new(),
@@ -75,6 +78,16 @@ impl Record {
     pub(crate) fn node(&self, value: UntypedId) -> Option<NodeId> {
         let is_own = value.batch_id == self.batch_id && self.graph.get(value.node).is_some();
         is_own.then_some(value.node)
+    }
+
+    /// # Errors
+    /// [`PlanError::Empty`].
+    pub(crate) fn check_not_empty(&self) -> Result<(), PlanError> {
+        if self.graph.len() > 0 {
+            Ok(())
+        } else {
+            Err(PlanError::Empty { made: self.made.clone() })
+        }
     }
 
     pub(crate) fn upload(&self, node: NodeId) -> Result<usize, DataError> {

@@ -9,6 +9,7 @@ use super::call::UserCall;
 use super::record::{Record, UntypedId};
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
+use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::base::trace::event;
 use crate::cost::Backend;
@@ -42,10 +43,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing yet, for the batch of `batch_id`.
-    pub fn new(device: &Device, batch_id: u64) -> Self {
+    /// Nothing yet, for the batch of `batch_id`, which was `made` at this place.
+    pub fn new(device: &Device, batch_id: u64, made: Place) -> Self {
         Self {
-            recorded: Arc::new(Record::new(device, batch_id)),
+            recorded: Arc::new(Record::new(device, batch_id, made)),
             slice_updates: HashMap::new(),
             changing: Vec::new(),
             mistakes: Vec::new(),

@@ -72,7 +72,7 @@ pub struct RunStats {
     pub compile_time: Duration,
     /// Waiting for other runs to make room in the device's [memory budget](crate::DeviceBuilder::memory_budget).
     pub wait_time: Duration,
-    /// From the first copy to the last result.
+    /// From the first copy to the last result, without compilation.
     pub run_time: Duration,
     /// The run time that the planner predicted.
     pub predicted_time: Duration,

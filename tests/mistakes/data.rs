@@ -62,11 +62,12 @@ async fn reading_what_is_not_there() {
         assert_eq!(error.to_string(), want);
 
         let error = b.read(foreign::<f32>()).await.unwrap_err();
-        let Error::Read(ReadError::Foreign { id_of, batch }) = error else { panic!("{error}") };
+        let Error::Read(ReadError::Foreign { id_of, batch, .. }) = error else { panic!("{error}") };
         assert!(format!("{b:?}").starts_with(&format!("GpuCommandBatch({batch}, ")));
+        let made = line - 3;
         let want = format!(
-            "this id belongs to batch {id_of}, not to batch {batch}; read it from the batch that made it, or a program \
-             compiled from that one"
+            "this id belongs to batch {id_of}, not to batch {batch} (made at tests/mistakes/data.rs:{made}); read it from \
+             the batch that made it, or a program compiled from that one"
         );
         assert_eq!(error.to_string(), want);
 
@@ -110,10 +111,11 @@ fn writing_what_cannot_be_written() {
     );
     assert_eq!(error.to_string(), want);
     let error = b.write(foreign::<f32>(), &[0.0; 2]).unwrap_err();
-    let Error::Data(DataError::Foreign { id_of, batch }) = error else { panic!("{error}") };
+    let Error::Data(DataError::Foreign { id_of, batch, .. }) = error else { panic!("{error}") };
+    let made = line - 2;
     let want = format!(
-        "this id belongs to batch {id_of}, not to batch {batch}; give its data to the batch that made it, or a program \
-         compiled from that one"
+        "this id belongs to batch {id_of}, not to batch {batch} (made at tests/mistakes/data.rs:{made}); give its data to \
+         the batch that made it, or a program compiled from that one"
     );
     assert_eq!(error.to_string(), want);
     b.write(x, &[1.0; 6]).unwrap();

@@ -104,8 +104,9 @@ fn recurrent_layers() {
         b.lstm_cell(x, LstmState::new(b, h, h), cell);
     });
     refused(&misshaped("gru_cell: bias", "[5]", "[15]"), |b| {
-        let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
-        b.gru_cell(x, h, cell.with_bias(b, [zeros(b, [5]); 2]))
+        let (x, h) = (zeros(b, [2, 3]), zeros(b, [2, 5]));
+        let (input, hidden) = (zeros(b, [15, 3]), zeros(b, [15, 5]));
+        b.gru_cell(x, h, CellWeights::with_bias(b, input, hidden, [zeros(b, [5]); 2]))
     });
 }
 

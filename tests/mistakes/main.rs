@@ -196,10 +196,15 @@ async fn mistakes_come_from_execute_too() {
 #[tokio::test]
 async fn an_empty_batch() {
     let b = GpuCommandBatch::new(&Device::cpu());
-    let want = "the batch is empty; record at least one operation or upload before it is executed or saved";
+    let line = line!() - 1;
+    let want = format!(
+        "tests/mistakes/main.rs:{line}: the batch made here is empty; record at least one operation or upload before it is \
+         executed or saved"
+    );
+    assert_eq!(b.compile().await.unwrap_err().to_string(), want);
     assert_eq!(b.execute().await.unwrap_err().to_string(), want);
     assert_eq!(b.explain().unwrap_err().to_string(), want);
     #[cfg(feature = "safetensors")]
     assert_eq!(b.to_bytes().await.unwrap_err().to_string(), want);
-    assert!(b.shaders().is_err());
+    assert_eq!(b.shaders().unwrap_err().to_string(), want);
 }

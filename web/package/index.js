@@ -80,7 +80,7 @@ export class Device extends Held {
 
   /** An empty batch. */
   batch() {
-    return new Batch(this[inner].batch());
+    return new Batch(this[inner].batch(...caller(this.batch)));
   }
 
   /** Loses the GPU, as a driver might: for tests. */

@@ -68,9 +68,9 @@ impl Device {
         })
     }
 
-    /// An empty batch, to record operations.
-    pub fn batch(&self) -> Batch {
-        Batch::new(Rc::new(GpuCommandBatch::new(&self.0)))
+    /// An empty batch, to record operations; it is made at a line of the user's code.
+    pub fn batch(&self, file: &str, line: u32) -> Batch {
+        Batch::new(Rc::new(GpuCommandBatch::new_at(&self.0, file, line)))
     }
 
     /// Loses the GPU, as a driver might: for tests of recovery.

@@ -5,8 +5,8 @@
 pub(crate) const WORDS: &[(&str, &str)] = &[
     ("give it to the run, or `write` it to the batch before", "give it to the run"),
     (
-        "; name the inputs that have rows by `rows_of`",
-        "; name the inputs that have rows by `rowsOf`",
+        "or name the inputs that have rows by `rows_of`",
+        "or name the inputs that have rows by `rowsOf`",
     ),
     ("`input` and `name` give names", "`input` and `named` give names"),
     ("; `name` gives names", "; `named` gives names"),

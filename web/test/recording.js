@@ -79,6 +79,8 @@ export async function checkMistakes(checks, device) {
   await checks.throws(() => batch.input('x', 1, 'f64'), /TypeError: "f64"/, 'an element type');
   using other = device.batch();
   await checks.throws(() => batch.relu(other.upload(two)), /TypeError: recording\.js:[1-9].*: relu: .*same batch/, 'a foreign tensor');
+  using empty = device.batch();
+  await checks.throws(() => empty.execute(), /recording\.js:[1-9][0-9]*: the batch made here is empty/, 'an empty batch');
   const x = batch.upload(two);
   const number = /TypeError: recording\.js:[1-9][0-9]*: mul: .*the number 2; for a number use `scale` or `add_scalar`/;
   await checks.throws(() => x.mul(2), number, 'a number for a tensor');

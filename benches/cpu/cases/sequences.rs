@@ -43,7 +43,7 @@ fn lstm() -> Case {
     ];
     Case::new("lstm_50x8x64_128", vec![Given::new("x", &[50, 8, 64])], weights, |x, w| {
         let b = x[0].batch();
-        let cell = CellWeights::new(b, w[0], w[1]).with_bias(b, [w[2], w[3]]);
+        let cell = CellWeights::with_bias(b, w[0], w[1], [w[2], w[3]]);
         x[0].lstm(&[cell], None, Recurrence::default()).0
     })
 }

@@ -95,7 +95,8 @@ pub struct KernelProfile {
 #[non_exhaustive]
 pub struct StageProfile {
     /// `execute`; within it the states `choose`, `admit`, `run`, `commit` and `recover`, and `collect`; within `run`
-    /// `compile`, `upload`, `encode`, `submit` and `compute`; or `download`.
+    /// `compile`, `upload`, `encode`, `submit` and `compute`; or `download`. [`RunStats::run_time`], from the first copy
+    /// to the last result, is less than `run`, which compiles too.
     pub stage: &'static str,
     /// True if the GPU did it.
     pub on_gpu: bool,

@@ -19,7 +19,7 @@ impl Profile {
     pub(super) fn heading(&self) -> String {
         let time = self.kernel_time().map_or_else(|| "not known".into(), short);
         format!(
-            "profile on {} ({}): {}, {time} in kernels; run {} (predicted {})",
+            "profile on {} ({}): {}, {time} in kernels; first copy to last result {} (predicted {})",
             self.device,
             self.backend,
             count(self.kernels.len() as u64, "kernel"),

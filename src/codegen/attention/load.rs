@@ -5,7 +5,7 @@ use crate::base::dtype::DType;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{KernelBuilder, KernelFunction};
-use crate::expr::{ExprNode, Ref};
+use crate::expr::Ref;
 use crate::plan::{AttentionForm, StepOperand};
 
 /// An operand as matrices of `rows` by `columns`, read in fours along its rows.
@@ -45,8 +45,7 @@ impl CollapsedAttention<'_> {
     /// The operand that the keys or the values `root` are, if they fill all tiles of `columns` and are stored as
     /// halves, each four of which is aligned.
     pub fn plain(&self, kernel: &KernelBuilder<'_>, root: Ref, columns: usize) -> Option<usize> {
-        let ExprNode::Load(operand) = kernel.step.expr.node(root) else { return None };
-        let operand = usize::from(operand);
+        let operand = kernel.step.expr.loaded(root)?;
         let StepOperand { dtype, ref view, .. } = kernel.step.operands[operand];
         let whole = view.dims.ends_with(&[self.form.keys, columns])
             && self.form.keys.is_multiple_of(self.form.schedule.keys);

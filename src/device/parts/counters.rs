@@ -83,9 +83,9 @@ counters! {
     }
     times {
         CompileNanos compile_nanoseconds compile_seconds "Time of writing and compiling kernels";
-        WaitNanos wait_nanoseconds wait_seconds "Time of waiting for the memory budget";
-        RunNanos run_nanoseconds run_seconds "Time from first copies to last results, queueing for cores and the GPU included, summed over runs at once";
-        PredictedNanos predicted_nanoseconds predicted_seconds "Time that the planner predicted for that";
+        WaitNanos wait_nanoseconds wait_seconds "Time that runs waited for room in the memory budget, summed over runs, overlapping ones too";
+        RunNanos run_nanoseconds run_seconds "Time from the first copy of a run to its last result, queueing for cores and the GPU included, summed over runs, overlapping ones too";
+        PredictedNanos predicted_nanoseconds predicted_seconds "Time that the planner predicted from first copies to last results, summed over runs";
     }
 }
 
@@ -163,7 +163,8 @@ impl fmt::Display for Metrics {
         writeln!(f, "{kernels}, {up} up, {down} down; {pipelines} compiled")?;
         let (run, predicted) = (time(self.run_nanoseconds), time(self.predicted_nanoseconds));
         let (compile, wait) = (time(self.compile_nanoseconds), time(self.wait_nanoseconds));
-        writeln!(f, "run {run} (predicted {predicted}), compile {compile}, wait {wait}")?;
+        write!(f, "summed over runs, overlapping ones too: first copy to last result {run} ")?;
+        writeln!(f, "(predicted {predicted}), wait for memory budget {wait}; compile {compile}")?;
         let (up, down) = (bytes(self.resident_bytes_up), bytes(self.resident_bytes_down));
         let (brought, fetched) = (self.residents_up, self.residents_down);
         writeln!(f, "residents moved alone: {brought} up ({up}), {fetched} down ({down})")?;

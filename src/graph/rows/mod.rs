@@ -1,13 +1,13 @@
-//! Rows: the leading axis of inputs, traced through a graph, so that the graph can be made for another number of them.
+//! Rows: the first axis of inputs whose size is not 1, traced through a graph, so that the graph can be made for another
+//! number of them.
 
 mod rule;
 mod stretch;
 mod trace;
 mod worklist;
 
-pub(crate) use trace::{RowAxis, RowReduction, RowTrace, Traces};
+pub(crate) use trace::{Mixing, RowAxis, RowReduction, RowTrace, Traces};
 
-use trace::Mixing;
 use worklist::Worklist;
 
 use super::{Graph, NodeId};
@@ -17,8 +17,8 @@ use crate::error::MistakeKind;
 use crate::ops::{Op, Type, expected_type};
 
 impl Graph {
-    /// Traces the rows of `inputs`, the leading axis of each, of size `rows` > 1, to all sources and to all values that
-    /// outputs need.
+    /// Traces the rows of `inputs`, the first axis of each that is not of size 1 ([`RowAxis::of_input`]), to all sources
+    /// and to all values that outputs need. There are `rows` > 1.
     ///
     /// # Errors
     /// The first node that mixes rows.
@@ -27,7 +27,9 @@ impl Graph {
         // Another number of rows shows what only the recorded number lets fit.
         match self.of_rows(&traces, rows, rows + 1) {
             Ok(_) => Ok(traces),
-            Err((node, _)) => Err(Mixing { node, why: "it needs the recorded number of rows" }),
+            Err((node, _)) => {
+                Err(Mixing { node, why: "it needs the recorded number of rows", long: None })
+            }
         }
     }
 

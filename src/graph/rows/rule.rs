@@ -8,7 +8,8 @@ use crate::ops::{Elementwise, MatMulDims, Op, Reduction};
 type Traced<T = RowTrace> = Result<T, Untraced>;
 
 const ALONG: &str = "it goes along the axis of rows";
-const APART: &str = "the rows of its operands are along different axes";
+const APART: &str =
+    "the rows of its operands are along different axes (`rows_of` names the inputs that have rows)";
 
 /// One node with the traces of its operands.
 pub(super) struct TracedNode<'a> {
@@ -72,7 +73,7 @@ impl TracedNode<'_> {
     }
 
     fn mixes<T>(&self, why: &'static str) -> Traced<T> {
-        Err(Untraced::Mixes(Mixing { node: self.id, why }))
+        Err(Untraced::Mixes(Mixing { node: self.id, why, long: None }))
     }
 
     /// The rows of the first operand.
@@ -137,7 +138,7 @@ impl TracedNode<'_> {
             || node.inputs.iter().filter(|&&input| self.of(input) == reduced).count() > 1
         {
             let why = "its result is read beside rows or another reduction";
-            return Err(Untraced::Mixes(Mixing { node: reducing, why }));
+            return Err(Untraced::Mixes(Mixing { node: reducing, why, long: None }));
         }
         let linear = matches!(by, RowReduction::Sum | RowReduction::Mean);
         let floats = node.ty.dtype.is_float();

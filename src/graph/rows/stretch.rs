@@ -20,19 +20,22 @@ enum Growth {
 }
 
 /// Lets the node, which does not depend on rows, grow along `at`, if it is the same for all rows. Returns the constants
-/// that now grow and did not before; none if it cannot.
+/// that now grow and did not before.
+///
+/// # Errors
+/// The value that cannot grow, and its axis.
 pub(super) fn stretch(
     graph: &Graph,
     stretched: &mut Stretched,
     rows: usize,
     id: NodeId,
     at: RowAxis,
-) -> Vec<NodeId> {
+) -> Result<Vec<NodeId>, (NodeId, RowAxis)> {
     let (mut grown, mut seen, mut waiting) = (Vec::new(), Stretched::new(), vec![(id, at)]);
     while let Some((id, at)) = waiting.pop() {
         match stretched.get(id).or_else(|| seen.get(id)) {
             Some(known) if *known == at => continue,
-            Some(_) => return Vec::new(),
+            Some(_) => return Err((id, at)),
             None => seen.insert(id, at),
         };
         match growth(graph, rows, id, at) {
@@ -41,10 +44,31 @@ pub(super) fn stretch(
                 grown.push(id);
             }
             Some(Growth::With(operands)) => waiting.extend(operands),
-            None => return Vec::new(),
+            None => return Err((id, at)),
         }
     }
-    grown
+    Ok(grown)
+}
+
+/// The value that moves made `id` of, with its axis, as far back as they leave the axis `at` whole.
+pub(super) fn moved_from(
+    graph: &Graph,
+    rows: usize,
+    mut id: NodeId,
+    mut at: RowAxis,
+) -> (NodeId, RowAxis) {
+    while let (Op::Move { to, .. }, Some(&input)) = (&graph[id].op, graph[id].inputs.first()) {
+        (id, at) = match (to, growth(graph, rows, id, at)) {
+            (Move::Slice(_), _)
+                if graph[id].ty.shape[at.axis] == graph[input].ty.shape[at.axis] =>
+            {
+                (input, at)
+            }
+            (_, Some(Growth::With(operands))) if operands.len() == 1 => operands[0],
+            _ => break,
+        };
+    }
+    (id, at)
 }
 
 fn growth(graph: &Graph, rows: usize, id: NodeId, at: RowAxis) -> Option<Growth> {

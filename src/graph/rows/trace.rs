@@ -40,6 +40,8 @@ pub(crate) type Traces = SecondaryMap<NodeId, RowTrace>;
 pub(crate) struct Mixing {
     pub node: NodeId,
     pub why: &'static str,
+    /// The value without rows that has an element for each recorded row, if that is why, and the axis of these.
+    pub long: Option<(NodeId, usize)>,
 }
 
 /// The reason why a node has no trace, so far.
@@ -50,6 +52,12 @@ pub(super) enum Untraced {
 }
 
 impl RowAxis {
+    /// The axis of an input that has its rows, one after another in memory: the first whose size is not 1, as for a state
+    /// `[1, rows, width]` of a recurrent layer.
+    pub fn of_input(shape: &Shape) -> Self {
+        Self { axis: shape.dims().iter().position(|&dim| dim != 1).unwrap_or(0), inner: 1 }
+    }
+
     /// Elements from one row to the next, in row-major order.
     pub fn stride(self, shape: &Shape) -> usize {
         shape.dims()[self.axis + 1..].iter().fold(self.inner, |stride, &dim| stride * dim)

@@ -6,11 +6,11 @@ use slotmap::SecondaryMap;
 use smallvec::SmallVec;
 
 use super::rule::TracedNode;
-use super::stretch::{Stretched, stretch};
+use super::stretch::{Stretched, moved_from, stretch};
 use super::trace::{Mixing, RowAxis, RowTrace, Traces, Untraced};
 use crate::graph::{Graph, NodeId};
 
-const LONG: &str = "an operand that is no input has a value for each recorded row";
+const LONG: &str = "an operand without rows has a value for each recorded row";
 
 /// The traces so far, and the nodes that wait for theirs.
 pub(super) struct Worklist<'a> {
@@ -73,9 +73,11 @@ impl<'a> Worklist<'a> {
                 Err(Untraced::Mixes(mixing)) => return Err(mixing),
                 Err(Untraced::Long(long, axis)) => {
                     let grown = stretch(self.graph, &mut self.stretched, self.rows, long, axis);
-                    if grown.is_empty() {
-                        return Err(Mixing { node: id, why: LONG });
-                    }
+                    let grown = match grown {
+                        Ok(grown) if !grown.is_empty() => grown,
+                        Ok(_) => return Err(self.long(id, (long, axis))),
+                        Err(long) => return Err(self.long(id, long)),
+                    };
                     self.waiting.extend(grown.into_iter().map(|id| self.positions[id]));
                     self.waiting.insert(at);
                 }
@@ -84,9 +86,15 @@ impl<'a> Worklist<'a> {
         Ok(std::mem::take(&mut self.traces))
     }
 
+    /// The mixing by `node` of rows with a value that is as long as there were rows.
+    fn long(&self, node: NodeId, (id, at): (NodeId, RowAxis)) -> Mixing {
+        let (id, at) = moved_from(self.graph, self.rows, id, at);
+        Mixing { node, why: LONG, long: Some((id, at.axis)) }
+    }
+
     fn trace(&self, id: NodeId) -> Result<RowTrace, Untraced> {
         if self.inputs.contains(&id) {
-            return Ok(RowTrace::Each(RowAxis { axis: 0, inner: 1 }));
+            return Ok(RowTrace::Each(RowAxis::of_input(&self.graph[id].ty.shape)));
         }
         match self.stretched.get(id) {
             Some(&axis) => Ok(RowTrace::Each(axis)),

@@ -59,9 +59,9 @@ async fn residents_and_tensors_are_weights_of_layers() {
         let x = b.upload_shaped(&steps, [3, 2, 1]);
         let cell = if as_tensors {
             let (matrix, bias) = (b.bind(&matrix), b.bind(&bias).id());
-            CellWeights::new(&b, matrix, matrix).with_bias(&b, [bias; 2])
+            CellWeights::with_bias(&b, matrix, matrix, [bias; 2])
         } else {
-            CellWeights::new(&b, &matrix, &matrix).with_bias(&b, [&bias; 2])
+            CellWeights::with_bias(&b, &matrix, &matrix, [&bias; 2])
         };
         let (y, _) = x.lstm(&[cell], None, Recurrence::default());
         let (image, filter) = (b.upload_shaped(&image, [1, 4, 2]), b.full([4, 4, 1], 0.5));

@@ -65,8 +65,8 @@ fn indexing() {
 fn layers() {
     ours(|b| {
         let (x, h) = (b.full([4, 2, 3], 1.0_f32), b.full([2, 2, 5], 0.0));
-        let cell = CellWeights::new(b, b.full([20, 3], 1.0), b.full([20, 5], 1.0))
-            .with_bias(b, [b.full([20], 0.0); 2]);
+        let (input, hidden) = (b.full([20, 3], 1.0), b.full([20, 5], 1.0));
+        let cell = CellWeights::with_bias(b, input, hidden, [b.full([20], 0.0); 2]);
         let how = Recurrence { batch_first: false, bidirectional: true };
         b.lstm(x, &[cell; 2], Some(LstmState::new(b, h, h)), how);
         let (x, h) = (b.full([2, 3], 1.0_f32), b.full([2, 5], 0.0));
@@ -74,8 +74,8 @@ fn layers() {
     });
     ours(|b| {
         let (x, h) = (b.full([2, 4, 3], 1.0_f32), b.full([2, 5], 0.0));
-        let cell = CellWeights::new(b, b.full([15, 3], 1.0), b.full([15, 5], 1.0))
-            .with_bias(b, [b.full([15], 0.0); 2]);
+        let (input, hidden) = (b.full([15, 3], 1.0), b.full([15, 5], 1.0));
+        let cell = CellWeights::with_bias(b, input, hidden, [b.full([15], 0.0); 2]);
         let how = Recurrence { batch_first: true, bidirectional: false };
         b.gru(x, &[cell], None, how);
         b.full([2, 3], 1.0_f32).gru_cell(h, cell);

@@ -204,7 +204,7 @@ impl PlacementRequest<'_> {
             too_small = Some(second.backend);
         }
         if plans.is_empty() {
-            return Err(failed.unwrap_or(PlanError::Empty));
+            return Err(failed.unwrap_or(PlanError::Empty { made: None }));
         }
         Ok((plans, too_small))
     }

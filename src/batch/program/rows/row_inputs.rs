@@ -6,7 +6,7 @@ use crate::base::shape::Shape;
 use crate::batch::input::Input;
 use crate::batch::program::compiled::Inner;
 use crate::error::{DataError, Result, RowsError};
-use crate::graph::NodeId;
+use crate::graph::{NodeId, RowAxis};
 
 /// Inputs of a run, and the number of their rows.
 pub(super) struct RowInputs<'a> {
@@ -44,16 +44,17 @@ impl Rows {
                 inputs.push((id, input));
                 continue;
             }
-            let row = Shape::from(&ty.shape.dims()[1..]);
+            let axis = RowAxis::of_input(&ty.shape).axis;
+            let row = Shape::from(&ty.shape.dims()[axis + 1..]);
             let given = input.len(ty.dtype);
             let own = match &input.shape {
-                Some(shape) if shape.rank() > 0 => shape[0],
+                Some(shape) if shape.rank() > axis => shape[axis],
                 _ => given.checked_div(row.elements()).unwrap_or(0),
             };
             if own.checked_mul(row.elements()) != Some(given) {
                 return Err(RowsError::Part { of: recorded.origin(id), row, given }.into());
             }
-            let whole = of_rows(&ty.shape, own);
+            let whole = of_rows(&ty.shape, axis, own);
             self.program.0.check_size(id, &whole, &input)?;
             let (first, count) = *rows.get_or_insert((id, own));
             if count != own {
@@ -73,8 +74,9 @@ impl Rows {
     }
 }
 
-/// The shape of `rows` rows.
-fn of_rows(shape: &Shape, rows: usize) -> Shape {
-    let rest = shape.dims()[1..].iter().copied();
-    std::iter::once(rows).chain(rest).collect()
+/// The shape with `rows` rows along `axis`.
+fn of_rows(shape: &Shape, axis: usize, rows: usize) -> Shape {
+    let mut dims = shape.dims().to_vec();
+    dims[axis] = rows;
+    dims.into()
 }

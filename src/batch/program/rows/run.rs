@@ -250,7 +250,8 @@ impl Rows {
 
     /// Elements of a row of an input with rows.
     fn row_elements(&self, input: NodeId) -> usize {
-        self.program.0.recorded.graph[input].ty.shape.dims()[1..].iter().product()
+        let shape = &self.program.0.recorded.graph[input].ty.shape;
+        RowAxis::of_input(shape).stride(shape)
     }
 
     /// The error of a chunk, with positions that count all rows.

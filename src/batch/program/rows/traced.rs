@@ -8,7 +8,7 @@ use crate::base::shape::Shape;
 use crate::batch::ValueKey;
 use crate::batch::program::compiled::Program;
 use crate::error::{Result, RowsError};
-use crate::graph::{NodeId, RowAxis, RowReduction, RowTrace};
+use crate::graph::{Mixing, NodeId, RowAxis, RowReduction, RowTrace};
 use crate::ops::Op;
 use crate::record::Record;
 
@@ -44,9 +44,10 @@ pub enum RowResult {
 
 /// Programs with any number of rows.
 impl Program {
-    /// Traces rows through the program: the leading axis of all inputs without data of their own that have axes. Other
-    /// inputs, residents, uploads and constants have no rows; a constant such as `full` that is the same for all rows
-    /// may be as long as there are.
+    /// Traces rows through the program: the leading axis of all inputs without data of their own that have axes. Where
+    /// one input has them there, another of shape `[1, rows, …]` has them along its second axis, as the state of a
+    /// recurrent layer does. Other inputs, residents, uploads and constants have no rows; a constant such as `full` that
+    /// is the same for all rows may be as long as there are.
     ///
     /// Each output is then per row, or reduced over rows by `sum`, `mean`, `amax` or `amin`, perhaps followed by moves,
     /// the same reduction or a factor.
@@ -120,21 +121,32 @@ impl Program {
                 return Err(RowsError::Scalar(of(id)).into());
             }
         }
-        let leading = |id: NodeId| graph[id].ty.shape[0];
-        let rows = leading(first);
-        if let Some(&second) = inputs.iter().find(|&&id| leading(id) != rows) {
-            let (first, others) = (of(first), leading(second));
-            return Err(RowsError::Leading { first, rows, second: of(second), others }.into());
-        }
+        let shape = |id: NodeId| &graph[id].ty.shape;
+        // A leading axis of size 1 tells nothing: the rows of such an input may be one, or along the next axis.
+        let first = inputs.iter().copied().find(|&id| shape(id)[0] != 1).unwrap_or(first);
+        let rows = shape(first)[0];
         if rows < 2 {
-            return Err(RowsError::Few { of: of(first), rows }.into());
+            let shape = shape(first).clone();
+            return Err(RowsError::Few { of: of(first), shape, rows }.into());
+        }
+        for &id in &inputs {
+            let (shape, axis) = (shape(id), RowAxis::of_input(shape(id)).axis);
+            if shape[axis] != rows {
+                let (first, second, shape) = (of(first), of(id), Box::new(shape.clone()));
+                return Err(RowsError::Leading { first, rows, second, shape, axis }.into());
+            }
         }
         if let Some(&kept) = graph.keeps.first() {
             return Err(RowsError::Keeps(of(kept)).into());
         }
-        let mixed = graph.rows(&inputs, rows);
-        let traces =
-            mixed.map_err(|mixing| RowsError::Mixes { of: of(mixing.node), why: mixing.why })?;
+        let mixes = |mixing: Mixing| match mixing.long {
+            None => RowsError::Mixes { of: of(mixing.node), why: mixing.why },
+            Some((long, axis)) => {
+                let shape = Box::new(shape(long).clone());
+                RowsError::Long { of: of(mixing.node), operand: of(long), shape, axis }
+            }
+        };
+        let traces = graph.rows(&inputs, rows).map_err(mixes)?;
         let plans = RowPlans::new(traces, inputs, rows, &graph.outputs());
         Ok(Rows { program: self.clone(), plans: Arc::new(plans) })
     }

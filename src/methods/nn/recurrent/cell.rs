@@ -17,15 +17,14 @@ pub struct CellWeights<T: Float> {
 }
 
 impl<T: Float> CellWeights<T> {
-    /// Weights without biases: tensors, ids or borrowed residents.
+    /// Weights without biases: tensors, ids or borrowed residents. [`with_bias`](Self::with_bias) takes biases too.
     #[track_caller]
     pub fn new(batch: &GpuCommandBatch, input: impl Operand<T>, hidden: impl Operand<T>) -> Self {
-        let [input, hidden] =
-            [batch.option("CellWeights::new", input), batch.option("CellWeights::new", hidden)];
-        Self { input, hidden, bias: None }
+        let name = "CellWeights::new";
+        Self { input: batch.option(name, input), hidden: batch.option(name, hidden), bias: None }
     }
 
-    /// These with the biases of inputs and of the hidden state.
+    /// Weights with the biases of inputs and of the hidden state.
     ///
     /// ```
     /// use onetrip::{CellWeights, Device, GpuCommandBatch};
@@ -33,17 +32,21 @@ impl<T: Float> CellWeights<T> {
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let (input, hidden) = (batch.full([3, 2], 0.5_f32), batch.full([3, 1], 0.5_f32)); // a GRU: 2 inputs, width 1
     /// let bias = batch.full(3, 0.1_f32);
-    /// let weights = CellWeights::new(&batch, input, hidden).with_bias(&batch, [bias, bias]);
+    /// let weights = CellWeights::with_bias(&batch, input, hidden, [bias, bias]);
     /// let h = batch.full([1, 2], 1.0_f32).gru_cell(batch.full([1, 1], 0.0_f32), weights);
     /// assert_eq!(h.shape().unwrap().dims(), [1, 1]);
     /// ```
-    #[must_use]
     #[track_caller]
-    pub fn with_bias(self, batch: &GpuCommandBatch, bias: [impl Operand<T>; 2]) -> Self {
-        let [input, hidden] = bias;
+    pub fn with_bias(
+        batch: &GpuCommandBatch,
+        input: impl Operand<T>,
+        hidden: impl Operand<T>,
+        [of_input, of_hidden]: [impl Operand<T>; 2],
+    ) -> Self {
         let name = "CellWeights::with_bias";
-        let bias = [batch.option(name, input), batch.option(name, hidden)];
-        Self { bias: Some(bias), ..self }
+        let (input, hidden) = (batch.option(name, input), batch.option(name, hidden));
+        let bias = [batch.option(name, of_input), batch.option(name, of_hidden)];
+        Self { input, hidden, bias: Some(bias) }
     }
 }
 
@@ -124,18 +127,17 @@ impl CellKind {
                     (Some(product), Some(bias)) => Some(product + bias),
                     (product, bias) => product.or(bias.map(|bias| bias.unsqueeze(0))),
                 };
-                let added = |at: usize| {
+                let hidden_part = |at: usize| {
                     let rows = if h.is_some() { rows } else { 1 };
                     hidden.map(|all| all.slice([0..rows, at * size..(at + 1) * size]))
                 };
-                // A gate's part of x, plus `f` of the part that the state adds. Parts that nothing reads are not recorded:
-                // they would be downloaded.
-                let sum = |at: usize, f: &dyn Fn(Tensor<'b, T>) -> Tensor<'b, T>| {
+                let gate = |at: usize| {
                     let x = part(x, at);
-                    added(at).map_or(x, |added| x + f(added))
+                    hidden_part(at).map_or(x, |hidden| x + hidden).sigmoid()
                 };
-                let gate = |at: usize| sum(at, &|added| added).sigmoid();
-                let n = sum(2, &|added| gate(0) * added).tanh();
+                // The gate r is recorded only where it has a factor: a value that nothing reads would be downloaded.
+                let x = part(x, 2);
+                let n = hidden_part(2).map_or(x, |hidden| x + gate(0) * hidden).tanh();
                 let z = gate(1);
                 // (1 − z)·n + z·h
                 let h = h.map_or_else(|| n - z * n, |h| n + z * (h - n));

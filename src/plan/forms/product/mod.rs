@@ -20,7 +20,7 @@ use crate::base::dtype::{DType, Ty};
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
-use crate::expr::{ExprNode, Ref};
+use crate::expr::Ref;
 use crate::ops::Precision;
 use crate::plan::step_parts::{Border, Space, StepContext};
 use crate::plan::target::Target;
@@ -78,8 +78,7 @@ impl ProductForm {
     /// True if the right operand is windows of images of `f32`, perhaps with a border.
     fn reads_images(&self, context: &StepContext<'_>) -> bool {
         let element = Border::of(context.borders, self.w).map_or(self.w, |border| border.element);
-        let ExprNode::Load(at) = context.expr.node(element) else { return false };
-        let operand = &context.operands[usize::from(at)];
+        let Some(operand) = context.loaded(element) else { return false };
         self.spread.is_some() && operand.source.value().is_some() && operand.dtype == DType::F32
     }
 

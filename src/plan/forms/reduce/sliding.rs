@@ -31,7 +31,7 @@ pub(crate) struct Sliding {
     pub(super) spared: f64,
 }
 
-/// An axis of an image.
+/// An axis of an image: its windows by axes of the step, in coordinates that count the border.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SlidingAxis {
     /// The outer axis of the windows, and the inner axis of their elements, by position among all.
@@ -61,6 +61,10 @@ impl SlidingAxis {
 }
 
 impl Sliding {
+    /// Most elements of images that stay in the second-level cache between the product that writes them and the windows
+    /// that read them. The host computes larger images block by block (`src/exec/cpu/forms/sliding/fused_product.rs`).
+    pub const CACHED_ELEMENTS: usize = 128 << 10;
+
     /// True if the elements of windows can be combined so.
     pub fn combines(combine: Combine) -> bool {
         matches!(combine, Combine::Sum | Combine::Max | Combine::Min)

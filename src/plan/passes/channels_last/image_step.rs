@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::{DType, Ty};
 use crate::base::shape::{Shape, View, points};
-use crate::expr::ExprNode;
 use crate::ops::Combine;
 use crate::plan::forms::{Form, ProductForm, ReduceForm};
 use crate::plan::step::Step;
@@ -75,8 +74,7 @@ impl<'a> ImageStep<'a> {
         let sliding = reduce.sliding.as_ref().filter(|sliding| !sliding.channels_last)?;
         let weight = sliding.weight?;
         let border = sliding.border.map_or(0, |number| step.scalars[number].lane_bits());
-        let ExprNode::Load(image) = step.expr.node(sliding.element) else { return None };
-        let image = usize::from(image);
+        let image = step.expr.loaded(sliding.element)?;
         let view = sliding.image_view(&step.operands[image].view);
         let is_plain = reduce.combine == Combine::Sum
             && step.expr.ty(reduce.prologue) == Ty::F32

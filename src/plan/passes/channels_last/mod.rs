@@ -9,6 +9,7 @@ mod image_step;
 use smallvec::SmallVec;
 
 use self::image_step::{ImageSize, ImageStep, WindowedImage, shape_channels_last};
+use crate::plan::forms::Sliding;
 use crate::plan::step::Step;
 use crate::plan::step_parts::Space;
 use crate::plan::value::{Home, Value, ValueId};
@@ -16,9 +17,6 @@ use crate::plan::value::{Home, Value, ValueId};
 /// Most results a row of windows over an image stored channels last. More fill over half of the widest vectors, and then
 /// products lose as much as windows gain (`docs/lab/2026-11.md`).
 const MOST_COLUMNS: usize = 8;
-/// Most elements of an image stored channels last. A product that writes a larger one is fused into its windows
-/// (`src/exec/cpu/forms/sliding/fused_product.rs`).
-const MOST_ELEMENTS: usize = 128 << 10;
 /// Fewest channels of an image stored channels last: they fill two of the widest vectors.
 const FEWEST_CHANNELS: usize = 32;
 
@@ -65,7 +63,8 @@ fn image_of_short_rows(step: &Step) -> Option<ValueId> {
     let WindowedImage { value, size, columns } = ImageStep::of(step)?.windowed_image()?;
     let fits = columns <= MOST_COLUMNS
         && size.channels >= FEWEST_CHANNELS
-        && size.channels * size.pixels <= MOST_ELEMENTS;
+        // A product that writes a larger image is fused into its windows.
+        && size.channels * size.pixels <= Sliding::CACHED_ELEMENTS;
     fits.then_some(value)
 }
 

@@ -15,8 +15,8 @@ use crate::exec::threads;
 use crate::ops::Combine;
 use crate::plan::{Form, Home, OperandSource, Plan, ProductForm, ReduceForm, Sliding, Step};
 
-/// Most elements of the images of a block, which stay in the second-level cache beside the product's operands.
-const BLOCK: usize = 128 << 10;
+/// Most elements of the images of a block.
+const BLOCK: usize = Sliding::CACHED_ELEMENTS;
 /// Fewest planes of a block, and most blocks of whole planes of an image.
 const FEWEST: usize = 24;
 const MOST: usize = 16;

@@ -14,7 +14,6 @@ use crate::exec::cpu::forms::epilogue::Epilogue;
 use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each_part};
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
-use crate::expr::ExprNode;
 use crate::ops::Combine;
 use crate::plan::{ReduceForm, Sliding, Space};
 
@@ -162,8 +161,7 @@ pub(super) fn memory<'a>(
     sliding: &Sliding,
     images: &[Option<BoundInput<'a>>],
 ) -> Option<&'a [u32]> {
-    let ExprNode::Load(at) = job.step.expr.node(sliding.element) else { return None };
-    match &images[usize::from(at)] {
+    match &images[job.step.expr.loaded(sliding.element)?] {
         Some(BoundInput::Memory(words)) => Some(words),
         _ => None,
     }

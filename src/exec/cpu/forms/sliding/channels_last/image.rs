@@ -8,6 +8,7 @@ use crate::base::shape::Window;
 use crate::exec::cpu::chain::ColumnNumbers;
 use crate::exec::cpu::vectors::SimdVector;
 use crate::exec::cpu::vectors::links::AffineClamp;
+use crate::plan::SlidingAxis;
 
 /// Images stored channels last, and the depthwise windows over them.
 pub(super) struct WindowedImages<'p> {
@@ -21,7 +22,8 @@ pub(super) struct WindowedImages<'p> {
     pub affine: Option<&'p AffineClamp<ColumnNumbers<'p>>>,
 }
 
-/// The height or the width of images, and the windows along it.
+/// The height or the width of images, and the windows along it: a [`SlidingAxis`] without the axes of the step, as the
+/// loops need it. Coordinates begin after the border, at the first element in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowedAxis {
     /// Elements of an image.
@@ -34,6 +36,12 @@ pub(super) struct WindowedAxis {
 }
 
 impl WindowedAxis {
+    /// The axis with its border before the image.
+    pub fn of(axis: &SlidingAxis) -> Self {
+        let &SlidingAxis { count, window, ref inside, .. } = axis;
+        Self { size: inside.len(), border: inside.start, count, window }
+    }
+
     /// The first elements of the image that some windows cover: their coordinates there, and the elements of the border
     /// before them.
     pub fn covered(&self, windows: Range<usize>) -> (Range<usize>, usize) {

@@ -18,7 +18,7 @@ use crate::exec::cpu::operands::{OutputPart, for_each_part};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::exec::{ArrangementKey, ArrangementOrder, HostBuffer};
-use crate::plan::{CollapsedAxes, ReduceForm, Sliding, SlidingAxis, Space};
+use crate::plan::{CollapsedAxes, ReduceForm, Sliding, Space};
 
 /// Computes the results of a step whose images the plan stores channels last.
 ///
@@ -32,7 +32,7 @@ pub(crate) fn run(
 ) -> Result<(), DeviceError> {
     let broken = || DeviceError::broken("images with channels last are not in memory");
     let [down, along] = &sliding.axes[..] else { return Err(broken()) };
-    let [down, along] = [down, along].map(axis);
+    let [down, along] = [down, along].map(WindowedAxis::of);
     let channels = reduce.outer.last().copied().ok_or_else(broken)?;
     let image = job.step.loaded(sliding.element).and_then(|operand| job.value_of(operand));
     let (_, image) = image.ok_or_else(broken)?;
@@ -63,11 +63,6 @@ pub(crate) fn run(
     };
     for_each_part(outputs, cost, row, || (epilogue.machine(), Vec::new()), work);
     Ok(())
-}
-
-fn axis(axis: &SlidingAxis) -> WindowedAxis {
-    let &SlidingAxis { count, window, ref inside, .. } = axis;
-    WindowedAxis { size: inside.len(), border: inside.start, count, window }
 }
 
 /// The weights of each element of a window, of which all channels lie side by side. Those of a resident are kept from the
