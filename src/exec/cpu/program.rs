@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::step_cache::StepCache;
+use super::tape::SharedTapes;
 use crate::plan::{Plan, Step};
 
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
@@ -13,6 +14,7 @@ const INLINE_SECONDS: f64 = 100e-6;
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
     caches: Vec<StepCache>,
+    tapes: SharedTapes,
     is_short: bool,
 }
 
@@ -22,7 +24,12 @@ impl CpuProgram {
         // The time of a user's function is unknown.
         let calls_user =
             || plan.steps.iter().any(|step| step.form.kernel().custom_kernel().is_some());
-        Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, caches }
+        Self {
+            is_short: plan.seconds < INLINE_SECONDS && !calls_user(),
+            plan,
+            caches,
+            tapes: SharedTapes::default(),
+        }
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.
@@ -32,6 +39,11 @@ impl CpuProgram {
 
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The tapes of all steps.
+    pub(super) fn tapes(&self) -> &SharedTapes {
+        &self.tapes
     }
 
     /// The steps in the order in which they run, each with its cache.

@@ -14,7 +14,7 @@ use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::{FailedElement, HostBuffer, HostPool};
 use crate::ops::CpuFunction;
-use crate::plan::{Form, Plan, Step};
+use crate::plan::{Form, Step};
 
 #[derive(Debug)]
 pub(crate) struct CpuRun {
@@ -59,7 +59,7 @@ pub(super) fn run(
         let is_empty = step.is_empty();
         let _timing = (!is_empty).then(|| timeline.begin_span(TimedWork::Step(at)));
         let done = if wanted() {
-            run_step((plan, step, cache), before, &mut values, data.functions, &failures)
+            run_step((program, step, cache), before, &mut values, data.functions, &failures)
         } else {
             Err(RunError::Cancelled.into())
         };
@@ -80,7 +80,7 @@ pub(super) fn run(
 
 /// Runs a step, and the step `before` it if the two are fused.
 fn run_step(
-    (plan, step, cache): (&Plan, &Step, &StepCache),
+    (program, step, cache): (&CpuProgram, &Step, &StepCache),
     before: Option<(&Step, &StepCache, HeldValues)>,
     values: &mut RunValues<'_>,
     functions: &[CpuFunction],
@@ -92,10 +92,11 @@ fn run_step(
         outputs.push(values.buffer_for(id)?);
     }
     if !step.is_empty() {
-        let job = StepJob { plan, step, cache, values: values.all(), functions, failures };
+        let (plan, tapes) = (program.plan(), program.tapes());
+        let job = StepJob { plan, step, cache, tapes, values: values.all(), functions, failures };
         match &before {
             Some((step, cache, held)) => {
-                let before = StepJob { plan, step, cache, values: held, functions, failures };
+                let before = StepJob { step, cache, values: held, ..job };
                 forms::sliding::fused_product::run(&before, &job, &mut outputs)?;
             }
             None => compute(&job, &mut outputs)?,

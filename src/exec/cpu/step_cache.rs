@@ -1,6 +1,6 @@
 //! The facts of a step that its first run finds.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::chain::Chain;
 use super::tape::Tape;
@@ -28,7 +28,7 @@ pub(super) enum ExprHole {
 #[derive(Debug, Default)]
 pub(super) struct StepCache {
     /// Tapes by [`ExprHole`].
-    tapes: [OnceLock<Tape>; 5],
+    tapes: [OnceLock<Arc<Tape>>; 5],
     /// The operands of a short product, found in memory.
     prepared_product: OnceLock<Option<Box<PreparedProduct>>>,
     /// The epilogue as a chain of operations, if it is one.
@@ -70,9 +70,9 @@ pub(crate) struct MatrixInValue {
 }
 
 impl StepCache {
-    /// Returns the tape that the first `compile` for `hole` made.
-    pub fn tape(&self, hole: ExprHole, compile: impl FnOnce() -> Tape) -> &Tape {
-        self.tapes[hole as usize].get_or_init(compile)
+    /// Returns the tape that the first `find` for `hole` returned.
+    pub fn tape(&self, hole: ExprHole, find: impl FnOnce() -> Arc<Tape>) -> &Tape {
+        self.tapes[hole as usize].get_or_init(find)
     }
 
     /// Returns the result of the first `find`.

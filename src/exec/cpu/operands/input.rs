@@ -23,6 +23,32 @@ pub(crate) enum BoundInput<'a> {
     Failures(&'a Failures),
 }
 
+/// The order of an operand's lanes: all that a tape knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LanePattern {
+    /// True if the lanes lie in memory one after the other.
+    pub lies_in_memory: bool,
+    /// Number of neighbouring lanes that hold the same element, since the innermost stride is 0. It divides the number of
+    /// all lanes.
+    pub repeats: usize,
+    /// Number of lanes of a row, if all rows are the same and there is more than one.
+    pub period: Option<usize>,
+    /// Length of the stretches in which the lanes count positions, and the distance between neighbours there.
+    pub counted: Option<(usize, i64)>,
+}
+
+impl LanePattern {
+    /// Each lane is on its own.
+    pub const EACH: Self = Self { lies_in_memory: false, repeats: 1, period: None, counted: None };
+
+    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
+    /// the operand counts positions.
+    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
+        let (stretch, stride) = self.counted?;
+        stretch.is_multiple_of(len).then_some(stride)
+    }
+}
+
 impl<'a> BoundInput<'a> {
     /// Binds `operand`, read through `view`, which is its own view or a permutation of it. `value` is the data of its
     /// source, if the source has storage.
@@ -60,29 +86,12 @@ impl<'a> BoundInput<'a> {
         }
     }
 
-    /// Number of neighbouring lanes that hold the same element, since the innermost stride is 0. It divides the number of
-    /// all lanes.
-    pub fn repeats(&self) -> usize {
+    /// The order of the lanes.
+    pub fn pattern(&self) -> LanePattern {
         match self {
-            Self::Strided(strided) => strided.repeats(),
-            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => 1,
-        }
-    }
-
-    /// Number of lanes of a row, if all rows are the same and there is more than one.
-    pub fn period(&self) -> Option<usize> {
-        match self {
-            Self::Strided(strided) => strided.period(),
-            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => None,
-        }
-    }
-
-    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
-    /// the operand counts positions.
-    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
-        match self {
-            Self::Strided(strided) => strided.stride_in_stretches(len),
-            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => None,
+            Self::Strided(strided) => strided.pattern(),
+            Self::Memory(_) => LanePattern { lies_in_memory: true, ..LanePattern::EACH },
+            Self::Table(_) | Self::Failures(_) => LanePattern::EACH,
         }
     }
 

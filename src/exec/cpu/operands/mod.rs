@@ -15,7 +15,7 @@ mod windows;
 
 pub(crate) use image_lines::copy_rows;
 pub(crate) use images::{BlockLayout, Images};
-pub(crate) use input::BoundInput;
+pub(crate) use input::{BoundInput, LanePattern};
 pub(crate) use output::{
     ALONE, OutputPart, SharedOutputs, for_each, for_each_if, for_each_part, map_each, parts,
     parts_with_spinning_helpers, ranges, rows_of_blocks, split, store, words,

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::data::LaneData;
+use super::input::LanePattern;
 use super::panels::PanelPieces;
 use super::walk::{Axes, Axis, Walk, collapse};
 use crate::base::shape::View;
@@ -34,25 +35,20 @@ impl<'a> StridedInput<'a> {
         Self { axes, offset: view.offset, data, clamp }
     }
 
-    /// Number of neighbouring lanes that hold the same element.
-    pub fn repeats(&self) -> usize {
+    /// The order of the lanes.
+    pub fn pattern(&self) -> LanePattern {
         let Axis { dim, stride } = self.axes[0];
-        if stride == 0 { dim } else { 1 }
-    }
-
-    /// Number of lanes of a row, if all rows are the same and there is more than one.
-    pub fn period(&self) -> Option<usize> {
-        let (outer, inner) = self.axes.split_last()?;
-        let repeats = !inner.is_empty() && outer.stride == 0;
-        repeats.then(|| inner.iter().map(|axis| axis.dim).product())
-    }
-
-    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
-    /// the elements count positions.
-    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
-        let Axis { dim, stride } = self.axes[0];
+        let rows_are_same = |(outer, inner): (&StridedAxis, &[StridedAxis])| {
+            let is_same = !inner.is_empty() && outer.stride == 0;
+            is_same.then(|| inner.iter().map(|axis| axis.dim).product())
+        };
         let counts = matches!(self.data, LaneData::Iota) && !self.clamp;
-        (counts && dim.is_multiple_of(len)).then_some(stride)
+        LanePattern {
+            lies_in_memory: false,
+            repeats: if stride == 0 { dim } else { 1 },
+            period: self.axes.split_last().and_then(rows_are_same),
+            counted: counts.then_some((dim, stride)),
+        }
     }
 
     /// Returns whether lanes cost more than a copy. Cheap lanes come in long stretches with a stride of 0 or 1, and are
