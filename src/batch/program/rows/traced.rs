@@ -12,8 +12,8 @@ use crate::graph::{Mixing, NodeId, RowAxis, RowReduction, RowTrace};
 use crate::ops::Op;
 use crate::record::Record;
 
-/// A program that runs with any number of rows, from [`Program::rows`]: the leading axis of some inputs, which no
-/// operation mixes. Cheap to clone.
+/// A program that runs with any number of rows, from [`Program::rows`]. Some inputs have rows along one axis, mostly the
+/// leading one, and no operation mixes rows. Cheap to clone.
 #[derive(Clone)]
 pub struct Rows {
     pub(super) program: Program,
