@@ -68,7 +68,7 @@ async fn runs_before_and_after_panels_are_kept_give_the_same_bits() {
                     let result = f(x.matmul(right), beside);
                     batch.outputs([result]);
                     if has_more {
-                        // With a second output, no call is prepared.
+                        // With a second output, no product is prepared.
                         batch.outputs([result * 2.0]);
                     }
                     batch.execute().await.unwrap();

@@ -77,7 +77,7 @@ enum BoundRight<'a> {
 }
 
 impl BoundProduct<'_> {
-    /// Computes the results of a block of some rows and columns. Columns begin with a panel, and end with one or the last.
+    /// Computes the results of a block of some rows and columns, which are whole panels or all columns from one on.
     ///
     /// # Safety
     /// The results of the whole product lie at `results`, and the block lies in the product. Nothing else accesses the
@@ -86,8 +86,8 @@ impl BoundProduct<'_> {
         let [_, n, k] = self.size;
         let (kernel, size) = (Kernel::native(), [rows.len(), columns.len(), k]);
         let x = Rows { data: &self.x.data[rows.start * self.x.stride..], ..self.x };
-        // SAFETY: the block lies in the results and is this call's alone, as the caller promises. `apply` has whole rows or a
-        // part of one row, which lie in the block.
+        // SAFETY: the block lies in the results and is this call's alone, as the caller promises. `apply` is given whole rows
+        // of it, or its part of one row.
         unsafe {
             let sums = results.add(rows.start * n + columns.start);
             match self.right {
