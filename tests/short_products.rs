@@ -1,4 +1,4 @@
-//! Short products with residents on the cores: the results of all runs are the same bits, by prepared calls or not, and
+//! Short products with residents on the cores: the results of all runs are the same bits, prepared or not, and
 //! those of float64 within rounding.
 
 use onetrip::{Device, GpuCommandBatch, Tensor};

@@ -77,7 +77,7 @@ enum BoundRight<'a> {
 }
 
 impl BoundProduct<'_> {
-    /// Computes the results of a block of some rows and columns, which are whole panels or all columns from one on.
+    /// Computes the results of a block of some rows and columns. The columns begin with a panel, and a panel or the product ends them.
     ///
     /// # Safety
     /// The results of the whole product lie at `results`, and the block lies in the product. Nothing else accesses the
