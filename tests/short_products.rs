@@ -1,4 +1,4 @@
-//! Short products with residents on the cores: the results of all runs are the same bits, by prepared calls or not, and
+//! Short products with residents on the cores: the results of all runs are the same bits, prepared or not, and
 //! those of float64 within rounding.
 
 use onetrip::{Device, GpuCommandBatch, Tensor};
@@ -68,7 +68,7 @@ async fn runs_before_and_after_panels_are_kept_give_the_same_bits() {
                     let result = f(x.matmul(right), beside);
                     batch.outputs([result]);
                     if has_more {
-                        // With a second output, no call is prepared.
+                        // With a second output, no product is prepared.
                         batch.outputs([result * 2.0]);
                     }
                     batch.execute().await.unwrap();

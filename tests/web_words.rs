@@ -38,5 +38,6 @@ fn messages_have_the_names_of_javascript() {
     let here = "the device is lost (unplugged); open a new one with `Device.gpu()`, or go on with `Device.cpu()`";
     assert_eq!(words::in_javascript(lost), here);
     assert_eq!(words::in_javascript("upload_shaped: 2 elements"), "upload: 2 elements");
+    assert_eq!(words::in_javascript("(`rows_of` names them)"), "(`rowsOf` names them)");
     assert_eq!(words::in_javascript("axis 7 is out of range"), "axis 7 is out of range");
 }

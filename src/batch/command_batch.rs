@@ -75,10 +75,10 @@ impl GpuCommandBatch {
     #[must_use]
     #[track_caller]
     pub fn new(device: &Device) -> Self {
-        Self::made(device, Place::caller())
+        Self::made_at(device, Place::caller())
     }
 
-    /// An empty batch that was made at a line of another language's code, as [`at`](Self::at) gives one to operations.
+    /// An empty batch, made at a line of another language's code. Operations get such a line by [`at`](Self::at).
     ///
     /// ```
     /// # use onetrip::{Device, GpuCommandBatch};
@@ -88,10 +88,10 @@ impl GpuCommandBatch {
     /// ```
     #[must_use]
     pub fn new_at(device: &Device, file: &str, line: u32) -> Self {
-        Self::made(device, Place::given(file, line))
+        Self::made_at(device, Place::given(file, line))
     }
 
-    fn made(device: &Device, place: Place) -> Self {
+    fn made_at(device: &Device, place: Place) -> Self {
         let batch_id = NEXT_BATCH_ID.fetch_add(1, Ordering::Relaxed);
         Self {
             device: device.clone(),

@@ -135,11 +135,8 @@ impl GpuCommandBatch {
     pub(super) fn last_result<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
         let recorded = recorder.recorded();
-        let foreign = || {
-            let (batch, made) = (self.batch_id, recorded.made.clone());
-            ReadError::Foreign { id_of: id.batch_id, batch, made }
-        };
-        let node = recorder.check(id.value()).map_err(|_| foreign())?;
+        let foreign = || recorded.foreign_result(id.batch_id);
+        let node = recorded.node(id.value()).ok_or_else(foreign)?;
         let of = || recorded.origin(node);
         let last = self.last.lock();
         let ran = last.ran.as_ref().filter(|(version, _)| *version == recorder.version());

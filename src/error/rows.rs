@@ -31,7 +31,7 @@ pub enum RowsError {
         /// The reason.
         why: &'static str,
     },
-    /// A value without rows has an element for each recorded row.
+    /// An operation reads rows beside a value without rows that has an element for each recorded row.
     #[error(
         "{of} reads {operand} of shape {shape}, which has a value for each recorded row along axis {axis}, and no rows; \
          give it as an input with rows (`rows_of` names them), or run the program as it was recorded"
@@ -39,7 +39,7 @@ pub enum RowsError {
     Long {
         /// The operation.
         of: Origin,
-        /// The value: an input without rows, an upload, a resident, or a value made of them.
+        /// The value: an input without rows, an upload, a resident, or a result of such values.
         operand: Origin,
         /// Its shape.
         shape: Box<Shape>,
@@ -52,7 +52,7 @@ pub enum RowsError {
     /// An input that is to have rows is a scalar.
     #[error("{0} is a scalar and has no rows; name inputs with a leading axis")]
     Scalar(Origin),
-    /// The sizes of leading axes differ.
+    /// Two inputs have different numbers of rows.
     #[error(
         "{first} has {}, and {second} of shape {shape} has {} along axis {axis}; record both with the rows in front \
          (`permute` moves them), or name the inputs that have rows by `rows_of`",
@@ -63,11 +63,11 @@ pub enum RowsError {
         first: Origin,
         /// The size of its leading axis.
         rows: usize,
-        /// An input of another size.
+        /// An input with another number of rows.
         second: Origin,
         /// Its shape.
         shape: Box<Shape>,
-        /// Its first axis whose size is not 1, or the leading one.
+        /// The axis of its rows: the first whose size is not 1, or the leading one.
         axis: usize,
     },
     /// Recorded with fewer than two rows, which no axis of size 1 can be told from.

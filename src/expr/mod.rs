@@ -239,11 +239,7 @@ impl Expr {
 
     /// The operands that `roots` load, each once.
     pub fn loads(&self, roots: &[Ref]) -> Vec<usize> {
-        let loads = self.reachable(roots).into_iter().filter_map(|r| match self.node(r) {
-            ExprNode::Load(operand) => Some(usize::from(operand)),
-            _ => None,
-        });
-        loads.collect()
+        self.reachable(roots).into_iter().filter_map(|r| self.loaded(r)).collect()
     }
 
     /// The operands that `roots` fetch from or tell of failures.

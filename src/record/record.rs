@@ -9,7 +9,7 @@ use super::names::Names;
 use crate::base::place::Place;
 use crate::cost::Placement;
 use crate::device::Device;
-use crate::error::{DataError, DeviceError, Error, Origin, PlanError, Result};
+use crate::error::{DataError, DeviceError, Error, Origin, PlanError, ReadError, Result};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{CpuFunction, Op};
@@ -88,6 +88,16 @@ impl Record {
         } else {
             Err(PlanError::Empty { made: self.made.clone() })
         }
+    }
+
+    /// The error for data that is given to an id of the batch numbered `id_of`.
+    pub(crate) fn foreign_upload(&self, id_of: u64) -> DataError {
+        DataError::Foreign { id_of, batch: self.batch_id, made: self.made.clone() }
+    }
+
+    /// The error for a read by an id of the batch numbered `id_of`.
+    pub(crate) fn foreign_result(&self, id_of: u64) -> ReadError {
+        ReadError::Foreign { id_of, batch: self.batch_id, made: self.made.clone() }
     }
 
     pub(crate) fn upload(&self, node: NodeId) -> Result<usize, DataError> {

@@ -290,7 +290,8 @@ export class Program {
   run(inputs?: Record<string, TypedArray>): Promise<Record<string, TypedArray>>;
   /**
    * As `run`, with any number of rows, also none: the leading axis of all inputs that have axes, or of those that `rowsOf`
-   * names. It must be recorded with two rows or more. Other inputs are given whole. Rejects with a `RowsError` where an
+   * names. It must be recorded with two rows or more. Beside such an input, a state `[1, rows, width]` has its rows along
+   * the second axis. Other inputs are given whole. Rejects with a `RowsError` where an
    * operation mixes rows, with its file and line, and for data that are no whole number of rows.
    */
   runRows(inputs?: Record<string, TypedArray>, options?: { rowsOf?: string[] }): Promise<Record<string, TypedArray>>;

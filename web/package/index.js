@@ -208,7 +208,7 @@ export class Program extends Held {
     return this[inner].run({ ...inputs });
   }
 
-  /** As `run`, with any number of rows: the leading axis of all inputs, or of those that `rowsOf` names. */
+  /** As `run`, with any number of rows: along the leading axis of all inputs, or of those that `rowsOf` names. */
   async runRows(inputs = {}, { rowsOf } = {}) {
     return this[inner].runRows({ ...inputs }, names(rowsOf));
   }

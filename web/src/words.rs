@@ -4,10 +4,7 @@
 /// crate looks for each part in the crate's sources.
 pub(crate) const WORDS: &[(&str, &str)] = &[
     ("give it to the run, or `write` it to the batch before", "give it to the run"),
-    (
-        "or name the inputs that have rows by `rows_of`",
-        "or name the inputs that have rows by `rowsOf`",
-    ),
+    ("`rows_of`", "`rowsOf`"),
     ("`input` and `name` give names", "`input` and `named` give names"),
     ("; `name` gives names", "; `named` gives names"),
     (

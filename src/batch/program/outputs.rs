@@ -167,10 +167,7 @@ impl Outputs {
         let program = &*self.program.0;
         let recorded = &*program.recorded;
         let node = program.find_result(key.key()).map_err(|unknown| match unknown {
-            Unknown::Id { id_of } => {
-                let (batch, made) = (recorded.batch_id, recorded.made.clone());
-                ReadError::Foreign { id_of, batch, made }
-            }
+            Unknown::Id { id_of } => recorded.foreign_result(id_of),
             Unknown::Name(name) => ReadError::UnknownName { name, there: program.result_names() },
         })?;
         let (found, asked) = (recorded.graph[node].ty.dtype, T::DTYPE);

@@ -162,10 +162,7 @@ impl Inner {
     /// The node of an input.
     pub(super) fn input_node(&self, key: ValueKey<'_>) -> Result<NodeId> {
         let id = self.find(key).map_err(|unknown| match unknown {
-            Unknown::Id { id_of } => {
-                let (batch, made) = (self.recorded.batch_id, self.recorded.made.clone());
-                DataError::Foreign { id_of, batch, made }
-            }
+            Unknown::Id { id_of } => self.recorded.foreign_upload(id_of),
             Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
         })?;
         self.recorded.upload(id)?;

@@ -276,11 +276,7 @@ fn buffer<T: Element>(data: Cow<'_, [T]>, device: &Device) -> Result<HostBuffer,
 /// The position of an upload, which `given` elements fill if they are given.
 fn upload_of(recorder: &Recorder, value: UntypedId, given: Option<usize>) -> Result<usize> {
     let recorded = recorder.recorded();
-    let foreign = || {
-        let (batch, made) = (recorded.batch_id, recorded.made.clone());
-        DataError::Foreign { id_of: value.batch_id, batch, made }
-    };
-    let node = recorded.node(value).ok_or_else(foreign)?;
+    let node = recorded.node(value).ok_or_else(|| recorded.foreign_upload(value.batch_id))?;
     let position = recorded.upload(node)?;
     let shape = &recorded.graph[node].ty.shape;
     if let Some(given) = given.filter(|&given| given != shape.elements()) {

@@ -96,7 +96,7 @@ fn from_both_ends(len: usize, work: &(dyn Fn(NextNumber<'_>) + Sync)) {
     });
 }
 
-/// As [`for_each`], for the numbers below `len`. Nothing is allocated.
+/// As [`for_each`], for the numbers below `len`, which is not 0. No list of items is allocated.
 pub(crate) fn for_each_number(len: usize, work: impl Fn(usize) + Sync) {
     from_both_ends(len, &|next| {
         while let Some(number) = next() {

@@ -28,7 +28,7 @@ impl Graph {
         match self.of_rows(&traces, rows, rows + 1) {
             Ok(_) => Ok(traces),
             Err((node, _)) => {
-                Err(Mixing { node, why: "it needs the recorded number of rows", long: None })
+                Err(Mixing::Rows { node, why: "it needs the recorded number of rows" })
             }
         }
     }

@@ -73,7 +73,7 @@ impl TracedNode<'_> {
     }
 
     fn mixes<T>(&self, why: &'static str) -> Traced<T> {
-        Err(Untraced::Mixes(Mixing { node: self.id, why, long: None }))
+        Err(Untraced::Mixes(Mixing::Rows { node: self.id, why }))
     }
 
     /// The rows of the first operand.
@@ -138,7 +138,7 @@ impl TracedNode<'_> {
             || node.inputs.iter().filter(|&&input| self.of(input) == reduced).count() > 1
         {
             let why = "its result is read beside rows or another reduction";
-            return Err(Untraced::Mixes(Mixing { node: reducing, why, long: None }));
+            return Err(Untraced::Mixes(Mixing::Rows { node: reducing, why }));
         }
         let linear = matches!(by, RowReduction::Sum | RowReduction::Mean);
         let floats = node.ty.dtype.is_float();

@@ -20,7 +20,7 @@ enum Growth {
 }
 
 /// Lets the node, which does not depend on rows, grow along `at`, if it is the same for all rows. Returns the constants
-/// that now grow and did not before.
+/// that now grow and did not before: at least one.
 ///
 /// # Errors
 /// The value that cannot grow, and its axis.
@@ -47,10 +47,10 @@ pub(super) fn stretch(
             None => return Err((id, at)),
         }
     }
-    Ok(grown)
+    if grown.is_empty() { Err((id, at)) } else { Ok(grown) }
 }
 
-/// The value that moves made `id` of, with its axis, as far back as they leave the axis `at` whole.
+/// The value from which moves made `id`, with its axis, as far back as they leave the axis `at` whole.
 pub(super) fn moved_from(
     graph: &Graph,
     rows: usize,

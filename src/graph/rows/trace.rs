@@ -37,11 +37,11 @@ pub(crate) type Traces = SecondaryMap<NodeId, RowTrace>;
 
 /// A node that mixes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mixing {
-    pub node: NodeId,
-    pub why: &'static str,
-    /// The value without rows that has an element for each recorded row, if that is why, and the axis of these.
-    pub long: Option<(NodeId, usize)>,
+pub(crate) enum Mixing {
+    /// The node computes a row from others, or from its position.
+    Rows { node: NodeId, why: &'static str },
+    /// The node reads a value without rows, which has an element for each recorded row along `axis`.
+    Long { node: NodeId, operand: NodeId, axis: usize },
 }
 
 /// The reason why a node has no trace, so far.

@@ -10,8 +10,6 @@ use super::stretch::{Stretched, moved_from, stretch};
 use super::trace::{Mixing, RowAxis, RowTrace, Traces, Untraced};
 use crate::graph::{Graph, NodeId};
 
-const LONG: &str = "an operand without rows has a value for each recorded row";
-
 /// The traces so far, and the nodes that wait for theirs.
 pub(super) struct Worklist<'a> {
     graph: &'a Graph,
@@ -72,12 +70,8 @@ impl<'a> Worklist<'a> {
                 }
                 Err(Untraced::Mixes(mixing)) => return Err(mixing),
                 Err(Untraced::Long(long, axis)) => {
-                    let grown = stretch(self.graph, &mut self.stretched, self.rows, long, axis);
-                    let grown = match grown {
-                        Ok(grown) if !grown.is_empty() => grown,
-                        Ok(_) => return Err(self.long(id, (long, axis))),
-                        Err(long) => return Err(self.long(id, long)),
-                    };
+                    let grown = stretch(self.graph, &mut self.stretched, self.rows, long, axis)
+                        .map_err(|long| self.long(id, long))?;
                     self.waiting.extend(grown.into_iter().map(|id| self.positions[id]));
                     self.waiting.insert(at);
                 }
@@ -88,8 +82,8 @@ impl<'a> Worklist<'a> {
 
     /// The mixing by `node` of rows with a value that is as long as there were rows.
     fn long(&self, node: NodeId, (id, at): (NodeId, RowAxis)) -> Mixing {
-        let (id, at) = moved_from(self.graph, self.rows, id, at);
-        Mixing { node, why: LONG, long: Some((id, at.axis)) }
+        let (operand, RowAxis { axis, .. }) = moved_from(self.graph, self.rows, id, at);
+        Mixing::Long { node, operand, axis }
     }
 
     fn trace(&self, id: NodeId) -> Result<RowTrace, Untraced> {
@@ -164,6 +158,6 @@ mod tests {
             let square = batch.full([ROWS, ROWS], 1.0_f32);
             (x + (square + square.transpose())).download();
         });
-        assert_eq!(traces.err().map(|mixing| mixing.why), Some(LONG));
+        assert!(matches!(traces, Err(Mixing::Long { .. })));
     }
 }

@@ -15,22 +15,22 @@ use crate::ops::{Elementwise, Op, Type};
 /// The same outputs from fewer and simpler nodes. No kernel reads more than `max_reads` values, so a
 /// concatenation of more becomes a tree of them.
 pub(crate) fn simplify(ir: Ir, max_reads: usize) -> Ir {
-    let (mut known, state) = (HashMap::with_capacity(ir.nodes.len()), RandomState::default());
+    let (mut known, hasher) = (HashMap::with_capacity(ir.nodes.len()), RandomState::default());
     let add = |out: &mut Ir, node| {
-        Simplifier { out, known: &mut known, state: &state }.add(node, max_reads)
+        Simplifier { out, known: &mut known, hasher: &hasher }.add(node, max_reads)
     };
     ir.rebuilt(add).swept()
 }
 
 struct Simplifier<'a> {
     out: &'a mut Ir,
-    /// Nodes by the hash of their value. Of two values with one hash, the second is not found.
+    /// Nodes by the hash of their key. Of two keys with one hash, the second is not found.
     known: &'a mut HashMap<u64, Ix>,
-    state: &'a RandomState,
+    hasher: &'a RandomState,
 }
 
-/// The facts that two nodes of one value share.
-fn value(node: &IrNode) -> (&Op, &[Ix], &Type) {
+/// The parts of a node that are equal in two nodes of one value.
+fn key(node: &IrNode) -> (&Op, &[Ix], &Type) {
     (&node.op, &node.inputs, &node.ty)
 }
 
@@ -57,10 +57,10 @@ impl Simplifier<'_> {
                 Simpler::Other(op, inputs) => (node.op, node.inputs) = (op, inputs),
             }
         }
-        let hash = self.state.hash_one(value(&node));
+        let hash = self.hasher.hash_one(key(&node));
         let next = self.out.nodes.len();
         let ix = *self.known.entry(hash).or_insert(next);
-        if self.out.nodes.get(ix).is_some_and(|known| value(known) == value(&node)) {
+        if self.out.nodes.get(ix).is_some_and(|known| key(known) == key(&node)) {
             return ix;
         }
         self.out.push(node)

@@ -12,8 +12,8 @@ use crate::graph::{Mixing, NodeId, RowAxis, RowReduction, RowTrace};
 use crate::ops::Op;
 use crate::record::Record;
 
-/// A program that runs with any number of rows, from [`Program::rows`]: the leading axis of some inputs, which no
-/// operation mixes. Cheap to clone.
+/// A program that runs with any number of rows, from [`Program::rows`]. Some inputs have rows along one axis, mostly the
+/// leading one, and no operation mixes rows. Cheap to clone.
 #[derive(Clone)]
 pub struct Rows {
     pub(super) program: Program,
@@ -139,11 +139,11 @@ impl Program {
         if let Some(&kept) = graph.keeps.first() {
             return Err(RowsError::Keeps(of(kept)).into());
         }
-        let mixes = |mixing: Mixing| match mixing.long {
-            None => RowsError::Mixes { of: of(mixing.node), why: mixing.why },
-            Some((long, axis)) => {
-                let shape = Box::new(shape(long).clone());
-                RowsError::Long { of: of(mixing.node), operand: of(long), shape, axis }
+        let mixes = |mixing: Mixing| match mixing {
+            Mixing::Rows { node, why } => RowsError::Mixes { of: of(node), why },
+            Mixing::Long { node, operand, axis } => {
+                let shape = Box::new(shape(operand).clone());
+                RowsError::Long { of: of(node), operand: of(operand), shape, axis }
             }
         };
         let traces = graph.rows(&inputs, rows).map_err(mixes)?;

@@ -70,7 +70,7 @@ impl<'t> Machine<'t> {
 
     /// Returns a machine for a walk over `len` elements of a space. Its registers are as long as the first-level cache
     /// allows: an instruction takes some 20 ns beside its work. For the same reason, the values of many stretches are
-    /// computed at once. `converted` of the results are no words, and each takes a register before it is stored.
+    /// computed at once. `converted` of the results are not stored as words, and each takes a register more.
     pub fn for_walk(tape: &'t Tape, len: usize, space: usize, converted: usize) -> Self {
         /// Most blocks of all registers of a tile, 8 KiB. Operands and results pass through the cache beside them.
         const ALL: usize = 4;

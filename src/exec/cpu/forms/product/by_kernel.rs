@@ -153,7 +153,7 @@ fn deep(k: usize) -> usize {
     k.div_ceil(k.div_ceil(DEEP))
 }
 
-/// Returns whether sums of `k` products are written once, and all of them before the first is finished.
+/// Returns whether a product by panels writes each sum once, and all sums before the first link.
 pub(super) fn is_one_pass([m, n, k]: [usize; 3]) -> bool {
     k <= DEEP && m * n <= NEAR
 }

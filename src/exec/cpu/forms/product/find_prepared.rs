@@ -1,4 +1,4 @@
-//! The search for the operands of short products in memory.
+//! The search for the operands of short products in memory, once for each step.
 
 use super::blocks;
 use super::by_kernel;
@@ -11,7 +11,7 @@ use crate::exec::cpu::step_cache::{MatrixInValue, PreparedProduct, RightMatrix};
 use crate::expr::{ExprNode, Ref};
 use crate::plan::{ProductForm, Space, StepOutput, ValueId};
 
-/// `product` with its operands in memory, if it is short and all that it needs lies there.
+/// Returns `product` with its operands in memory, if it is short and all of its operands lie there.
 pub(super) fn find(job: &StepJob<'_>, product: &ProductForm) -> Option<PreparedProduct> {
     let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else {
         return None;

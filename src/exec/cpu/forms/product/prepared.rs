@@ -1,4 +1,4 @@
-//! Short products whose operands were found in memory before the first run: that takes as long as the product itself.
+//! Short products whose operands the first run finds in memory for all later ones: the search takes as long as the product.
 //! This thread computes them by one call of the kernel, or shares blocks with helpers that spin.
 
 use std::ops::Range;
@@ -23,10 +23,10 @@ impl PreparedProduct {
     pub fn multiply(&self, job: &StepJob<'_>, out: &mut HostBuffer) -> Option<()> {
         let [m, n, _] = self.size;
         let right = match &self.w {
-            RightMatrix::Rows(w) => Right::Rows(w.rows(job)?),
-            RightMatrix::Columns(w) => Right::Columns(w.rows(job)?),
+            RightMatrix::Rows(w) => BoundRight::Rows(w.rows(job)?),
+            RightMatrix::Columns(w) => BoundRight::Columns(w.rows(job)?),
             RightMatrix::Panels(value, key) => {
-                Right::Panels(job.values[value.index()].as_deref()?.arranged().kept(*key)?)
+                BoundRight::Panels(job.values[value.index()].as_deref()?.arranged().kept(*key)?)
             }
         };
         if out.as_slice::<f32>()?.len() != m * n {
@@ -39,11 +39,11 @@ impl PreparedProduct {
             links: links(job, m * n)?,
         };
         let [rows, columns] = match right {
-            Right::Panels(_) => blocks::short_blocks(self.size),
-            Right::Rows(_) | Right::Columns(_) => [m, n],
+            BoundRight::Panels(_) => blocks::short_blocks(self.size),
+            BoundRight::Rows(_) | BoundRight::Columns(_) => [m, n],
         };
         let outputs = SharedOutputs::new(from_mut(out));
-        // SAFETY: blocks are disjoint, and cover m·n sums, which are all of the output.
+        // SAFETY: the output is borrowed here alone and has m·n elements, as checked. Blocks are disjoint and lie in it.
         let compute = |block| unsafe {
             product.compute(block, outputs.start(0).cast());
         };
@@ -64,37 +64,39 @@ impl PreparedProduct {
 struct BoundProduct<'a> {
     size: [usize; 3],
     x: Rows<'a>,
-    right: Right<'a>,
+    right: BoundRight<'a>,
     links: SmallVec<[LaneLink<'a>; 4]>,
 }
 
-/// The right operand in memory.
+/// A [`RightMatrix`] bound to memory.
 #[derive(Clone, Copy)]
-enum Right<'a> {
+enum BoundRight<'a> {
     Rows(Rows<'a>),
     Columns(Rows<'a>),
     Panels(&'a [f32]),
 }
 
 impl BoundProduct<'_> {
-    /// Computes the results of a block: its rows, and its columns. These are whole panels or all columns.
+    /// Computes the results of a block of some rows and columns. The columns begin with a panel, and a panel or the product ends them.
     ///
     /// # Safety
-    /// The results of all rows and columns lie at `results`. Nothing else accesses those of the block meanwhile.
+    /// The results of the whole product lie at `results`, and the block lies in the product. Nothing else accesses the
+    /// block's results meanwhile.
     unsafe fn compute(&self, [rows, columns]: [Range<usize>; 2], results: *mut f32) {
         let [_, n, k] = self.size;
         let (kernel, size) = (Kernel::native(), [rows.len(), columns.len(), k]);
         let x = Rows { data: &self.x.data[rows.start * self.x.stride..], ..self.x };
-        // SAFETY: as the caller promises.
+        // SAFETY: the block lies in the results and is this call's alone, as the caller promises. `apply` is given whole rows
+        // of it, or its part of one row.
         unsafe {
             let sums = results.add(rows.start * n + columns.start);
             match self.right {
-                Right::Rows(w) => {
+                BoundRight::Rows(w) => {
                     let w = Panels::InPlace(w);
                     kernel.panels(&PanelProduct { size, x, w }, sums, n, false);
                 }
-                Right::Columns(w) => kernel.dots(&DotProducts { size, x, w }, sums, n, false),
-                Right::Panels(all) => {
+                BoundRight::Columns(w) => kernel.dots(&DotProducts { size, x, w }, sums, n, false),
+                BoundRight::Panels(all) => {
                     let data = &all[columns.start * k..];
                     let w = Panels::Packed { data, pitch: kernel.panel_width * k };
                     kernel.panels(&PanelProduct { size, x, w }, sums, n, false);
@@ -171,7 +173,7 @@ mod tests {
             let product = BoundProduct {
                 size,
                 x: Rows { data: &x, stride: k },
-                right: Right::Panels(&panels),
+                right: BoundRight::Panels(&panels),
                 links: smallvec![
                     LaneLink::One(Link::Mul, LaneOperand::Splat(0.5)),
                     LaneLink::One(Link::Add, LaneOperand::Lanes(&after)),
