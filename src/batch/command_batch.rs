@@ -91,7 +91,7 @@ impl GpuCommandBatch {
         Self::made_at(device, Place::given(file, line))
     }
 
-    fn made_at(device: &Device, place: Place) -> Self {
+    pub(super) fn made_at(device: &Device, place: Place) -> Self {
         let batch_id = NEXT_BATCH_ID.fetch_add(1, Ordering::Relaxed);
         Self {
             device: device.clone(),

@@ -9,6 +9,7 @@ use super::last_run::RunEnd;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
+use crate::base::place::Place;
 use crate::base::trace::{OFF, stage};
 use crate::device::Device;
 use crate::error::{DataError, ReadError, Result};
@@ -191,16 +192,20 @@ impl Device {
     ///
     /// # Errors
     /// As [`GpuCommandBatch::execute`] and [`GpuCommandBatch::read`].
-    pub async fn eval<T: Element>(
+    #[track_caller]
+    pub fn eval<T: Element>(
         &self,
         record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>,
-    ) -> Result<Vec<T>> {
-        let batch = GpuCommandBatch::new(self);
-        let result = record(&batch).id();
-        batch.download(result);
-        batch.execute().await?;
-        let found = batch.last_result(result)?;
-        drop(batch);
-        Ok(found.into_vec_without_copy(self.pool()).await)
+    ) -> impl Future<Output = Result<Vec<T>>> {
+        let place = Place::caller();
+        async move {
+            let batch = GpuCommandBatch::made_at(self, place);
+            let result = record(&batch).id();
+            batch.download(result);
+            batch.execute().await?;
+            let found = batch.last_result(result)?;
+            drop(batch);
+            Ok(found.into_vec_without_copy(self.pool()).await)
+        }
     }
 }

@@ -79,7 +79,7 @@ pub enum RowsError {
         /// An input with rows.
         of: Origin,
         /// Its shape.
-        shape: Shape,
+        shape: Box<Shape>,
         /// The number of rows.
         rows: usize,
     },

@@ -48,7 +48,7 @@ impl Rows {
             let row = Shape::from(&ty.shape.dims()[axis + 1..]);
             let given = input.len(ty.dtype);
             let own = match &input.shape {
-                Some(shape) if shape.rank() > axis => shape[axis],
+                Some(shape) if shape.rank() == ty.shape.rank() => shape[axis],
                 _ => given.checked_div(row.elements()).unwrap_or(0),
             };
             if own.checked_mul(row.elements()) != Some(given) {

@@ -45,9 +45,9 @@ pub enum RowResult {
 /// Programs with any number of rows.
 impl Program {
     /// Traces rows through the program: the leading axis of all inputs without data of their own that have axes. Where
-    /// one input has them there, another of shape `[1, rows, …]` has them along its second axis, as the state of a
-    /// recurrent layer does. Other inputs, residents, uploads and constants have no rows; a constant such as `full` that
-    /// is the same for all rows may be as long as there are.
+    /// one input has them there, another with leading axes of size 1 has them along the first longer axis, as the state
+    /// `[1, rows, width]` of a recurrent layer does. Other inputs, residents, uploads and constants have no rows; a constant
+    /// such as `full` that is the same for all rows may be as long as there are.
     ///
     /// Each output is then per row, or reduced over rows by `sum`, `mean`, `amax` or `amin`, perhaps followed by moves,
     /// the same reduction or a factor.
@@ -126,7 +126,7 @@ impl Program {
         let first = inputs.iter().copied().find(|&id| shape(id)[0] != 1).unwrap_or(first);
         let rows = shape(first)[0];
         if rows < 2 {
-            let shape = shape(first).clone();
+            let shape = Box::new(shape(first).clone());
             return Err(RowsError::Few { of: of(first), shape, rows }.into());
         }
         for &id in &inputs {

@@ -97,6 +97,11 @@ impl BoundProduct<'_> {
                 }
                 BoundRight::Columns(w) => kernel.dots(&DotProducts { size, x, w }, sums, n, false),
                 BoundRight::Panels(all) => {
+                    debug_assert_eq!(
+                        columns.start % kernel.panel_width,
+                        0,
+                        "blocks are whole panels"
+                    );
                     let data = &all[columns.start * k..];
                     let w = Panels::Packed { data, pitch: kernel.panel_width * k };
                     kernel.panels(&PanelProduct { size, x, w }, sums, n, false);
