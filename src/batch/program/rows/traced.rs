@@ -44,10 +44,10 @@ pub enum RowResult {
 
 /// Programs with any number of rows.
 impl Program {
-    /// Traces rows through the program: the leading axis of all inputs without data of their own that have axes. Where
-    /// one input has them there, another with leading axes of size 1 has them along the first longer axis, as the state
-    /// `[1, rows, width]` of a recurrent layer does. Other inputs, residents, uploads and constants have no rows; a constant
-    /// such as `full` that is the same for all rows may be as long as there are.
+    /// Traces rows through the program: the leading axis of all inputs without data of their own that have axes. Another
+    /// input may have its rows behind leading axes of size 1, along the first longer axis: the state `[1, rows, width]` of
+    /// a recurrent layer. Other inputs, residents, uploads and constants have no rows; a constant such as `full` that is
+    /// the same for all rows may be as long as there are.
     ///
     /// Each output is then per row, or reduced over rows by `sum`, `mean`, `amax` or `amin`, perhaps followed by moves,
     /// the same reduction or a factor.
