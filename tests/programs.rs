@@ -179,6 +179,9 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     assert!(matches!(short, DataError::Length { given: 3, .. }));
     let fix = "give as many, or make it of another shape";
     says(short, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 3; {fix}"));
+    let three_rows = error((x, &[1.0; 6]).into()).await;
+    let rows = format!("{fix}, or run a program with 3 rows by `run_rows`");
+    says(three_rows, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 6; {rows}"));
     let fix = "use the id that `input` or `upload` returned";
     let rule = |what| format!("only uploads take data, and this is the result of {what}; {fix}");
     says(error((y, &[1.0; 4]).into()).await, &rule(&relu));

@@ -142,7 +142,7 @@ async fn inputs_whose_rows_are_not_found_are_named_with_a_fix() -> Result<()> {
     x.add(states.permute([1, 0, 2]));
     let program = b.compile().await?;
     let error = program.rows().expect_err("two leading sizes").to_string();
-    let fix = "record both with the rows in front (`permute` moves them), or name the inputs that have rows by `rows_of`";
+    let fix = "record both with the rows in front (`permute` moves them, and recurrent layers take `batch_first`), or leave out the one without rows by `rows_of`";
     let (first, second) = (input("x", line), input("states", line + 1));
     let shape = "of shape [2, 4, 3] has 2 along axis 0";
     assert_eq!(error, format!("{first} has 4 rows, and {second} {shape}; {fix}"));

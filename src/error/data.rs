@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::wording::{foreign, others, quoted, type_to_ask_for};
+use super::wording::{foreign, other_rows, others, quoted, type_to_ask_for};
 use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
@@ -131,8 +131,8 @@ pub enum DataError {
     GivenTwice(Origin),
     /// The wrong number of elements.
     #[error(
-        "{of} has shape {shape} and takes {} elements, not {given}; give as many, or make it of another shape",
-        shape.elements()
+        "{of} has shape {shape} and takes {} elements, not {given}; give as many, or make it of another shape{}",
+        shape.elements(), other_rows(of.op, shape, *given)
     )]
     Length {
         /// The input that the data is for.

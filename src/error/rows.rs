@@ -55,7 +55,7 @@ pub enum RowsError {
     /// Two inputs have different numbers of rows.
     #[error(
         "{first} has {}, and {second} of shape {shape} has {} along axis {axis}; record both with the rows in front \
-         (`permute` moves them), or name the inputs that have rows by `rows_of`",
+         (`permute` moves them, and recurrent layers take `batch_first`), or leave out the one without rows by `rows_of`",
         wording::rows(*rows), shape[*axis]
     )]
     Leading {

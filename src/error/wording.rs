@@ -131,6 +131,16 @@ pub(super) fn others(name: &str, there: &[String]) -> String {
     format!("{}, but there {verb} {}{more}", nearest(name, there), shown.join(", "))
 }
 
+/// The end of a message for `given` elements of a value of `op` of another `shape`: a program runs an input of other rows.
+pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
+    let [_, row @ ..] = shape.dims() else { return String::new() };
+    let row: usize = row.iter().product();
+    if op != "input" || given == 0 || row == 0 || given % row > 0 {
+        return String::new();
+    }
+    format!(", or run a program with {} by `run_rows`", rows(given / row))
+}
+
 /// The message for a batch without operations, with the place where it was `made`.
 pub(super) fn empty(made: Option<&Place>) -> String {
     let cure = "record at least one operation or upload before it is executed or saved";

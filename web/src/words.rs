@@ -5,6 +5,7 @@
 pub(crate) const WORDS: &[(&str, &str)] = &[
     ("give it to the run, or `write` it to the batch before", "give it to the run"),
     ("`rows_of`", "`rowsOf`"),
+    ("`run_rows`", "`runRows`"),
     ("`input` and `name` give names", "`input` and `named` give names"),
     ("; `name` gives names", "; `named` gives names"),
     (

@@ -5,7 +5,7 @@ use super::prefetch;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::failures::Failures;
-use crate::exec::cpu::operands::strided::StridedInput;
+use crate::exec::cpu::operands::strided::{LanePattern, StridedInput};
 use crate::plan::{OperandSource, StepOperand};
 
 /// Cost in flops of a lane that is looked up alone, or in a short stretch.
@@ -21,32 +21,6 @@ pub(crate) enum BoundInput<'a> {
     Table(LaneData<'a>),
     /// The record of failures, which is written instead of read.
     Failures(&'a Failures),
-}
-
-/// The order of an operand's lanes: all that a tape knows of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LanePattern {
-    /// True if the lanes lie in memory one after the other.
-    pub lies_in_memory: bool,
-    /// Number of neighbouring lanes that hold the same element, since the innermost stride is 0. It divides the number of
-    /// all lanes.
-    pub repeats: usize,
-    /// Number of lanes of a row, if all rows are the same and there is more than one.
-    pub period: Option<usize>,
-    /// Length of the stretches in which the lanes count positions, and the distance between neighbours there.
-    pub counted: Option<(usize, i64)>,
-}
-
-impl LanePattern {
-    /// Each lane is on its own.
-    pub const EACH: Self = Self { lies_in_memory: false, repeats: 1, period: None, counted: None };
-
-    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
-    /// the operand counts positions.
-    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
-        let (stretch, stride) = self.counted?;
-        stretch.is_multiple_of(len).then_some(stride)
-    }
 }
 
 impl<'a> BoundInput<'a> {

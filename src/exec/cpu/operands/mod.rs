@@ -15,11 +15,12 @@ mod windows;
 
 pub(crate) use image_lines::copy_rows;
 pub(crate) use images::{BlockLayout, Images};
-pub(crate) use input::{BoundInput, LanePattern};
+pub(crate) use input::BoundInput;
 pub(crate) use output::{
     ALONE, OutputPart, SharedOutputs, for_each, for_each_if, for_each_part, map_each, parts,
     parts_with_spinning_helpers, ranges, rows_of_blocks, split, store, words,
 };
 pub(crate) use panels::{PanelPieces, fill_by_squares};
 pub(crate) use stride_phases::StridePhases;
+pub(crate) use strided::LanePattern;
 pub(crate) use windows::Windows;

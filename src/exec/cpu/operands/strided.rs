@@ -3,7 +3,6 @@
 use smallvec::SmallVec;
 
 use super::data::LaneData;
-use super::input::LanePattern;
 use super::panels::PanelPieces;
 use super::walk::{Axes, Axis, Walk, collapse};
 use crate::base::shape::View;
@@ -12,6 +11,32 @@ use crate::base::shape::View;
 const LONG_STRETCH: usize = 64;
 
 type StridedAxis = Axis<i64>;
+
+/// The order of an operand's lanes: all that a tape knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LanePattern {
+    /// True if the lanes lie in memory one after the other.
+    pub lies_in_memory: bool,
+    /// Number of neighbouring lanes that hold the same element, since the innermost stride is 0. It divides the number of
+    /// all lanes.
+    pub repeats: usize,
+    /// Number of lanes of a row, if all rows are the same and there is more than one.
+    pub period: Option<usize>,
+    /// Length of the stretches in which the lanes count positions, and the distance between neighbours there.
+    pub counted: Option<(usize, i64)>,
+}
+
+impl LanePattern {
+    /// Each lane is on its own.
+    pub const EACH: Self = Self { lies_in_memory: false, repeats: 1, period: None, counted: None };
+
+    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
+    /// the operand counts positions.
+    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
+        let (stretch, stride) = self.counted?;
+        stretch.is_multiple_of(len).then_some(stride)
+    }
+}
 
 /// Lanes that are read through a strided index map.
 #[derive(Debug)]
