@@ -135,7 +135,7 @@ pub(super) fn others(name: &str, there: &[String]) -> String {
 pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
     let [_, row @ ..] = shape.dims() else { return String::new() };
     let row: usize = row.iter().product();
-    if op != "input" || given == 0 || row == 0 || given % row > 0 {
+    if op != "input" || given == 0 || row == 0 || !given.is_multiple_of(row) {
         return String::new();
     }
     format!(", or run a program with {} by `run_rows`", rows(given / row))
