@@ -53,10 +53,10 @@ impl PreparedGraph {
 
 impl PreparedPlan {
     async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
-        if self.plan.backend == Backend::Gpu
-            && let Some(gpu) = device.opened()
-        {
-            self.kernels(device, &gpu).await?;
+        match (self.plan.backend, device.opened()) {
+            (Backend::Cpu, _) => self.on_cpu().reserve(device.pool()),
+            (Backend::Gpu, Some(gpu)) => _ = self.kernels(device, &gpu).await?,
+            (Backend::Gpu, None) => {}
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ pub(crate) struct PreparedGraph {
 /// The plan of one piece, with its kernels once they are compiled.
 pub(crate) struct PreparedPlan {
     pub plan: Arc<Plan>,
-    /// The program for the cores; empty until the first run there.
+    /// The program for the cores; empty until it is compiled or first runs there.
     on_cpu: OnceLock<Arc<CpuProgram>>,
     /// The kernels for a GPU; empty until the first run there.
     on_gpu: RwLock<Option<Arc<Kernels>>>,

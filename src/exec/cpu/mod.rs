@@ -3,6 +3,7 @@
 mod chain;
 mod failures;
 mod forms;
+mod like_steps;
 mod offload;
 mod operands;
 mod program;

@@ -14,7 +14,7 @@ use crate::base::trace::{TimedWork, Timeline};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::{FailedElement, HostBuffer, HostPool};
 use crate::ops::CpuFunction;
-use crate::plan::{Form, Step};
+use crate::plan::{Form, Plan, Step};
 
 #[derive(Debug)]
 pub(crate) struct CpuRun {
@@ -50,7 +50,7 @@ pub(super) fn run(
     let mut dispatches = 0;
     let mut before = None;
     for (at, (step, cache)) in program.steps().enumerate() {
-        if cache.is_fused(|| forms::sliding::fused_product::is_fused(plan, at)) {
+        if program.is_fused(at) {
             before = Some((step, cache, values.hold(step)));
             dispatches += 1;
             continue;
@@ -59,7 +59,7 @@ pub(super) fn run(
         let is_empty = step.is_empty();
         let _timing = (!is_empty).then(|| timeline.begin_span(TimedWork::Step(at)));
         let done = if wanted() {
-            run_step((program, step, cache), before, &mut values, data.functions, &failures)
+            run_step((plan, step, cache), before, &mut values, data.functions, &failures)
         } else {
             Err(RunError::Cancelled.into())
         };
@@ -80,7 +80,7 @@ pub(super) fn run(
 
 /// Runs a step, and the step `before` it if the two are fused.
 fn run_step(
-    (program, step, cache): (&CpuProgram, &Step, &StepCache),
+    (plan, step, cache): (&Plan, &Step, &StepCache),
     before: Option<(&Step, &StepCache, HeldValues)>,
     values: &mut RunValues<'_>,
     functions: &[CpuFunction],
@@ -92,11 +92,10 @@ fn run_step(
         outputs.push(values.buffer_for(id)?);
     }
     if !step.is_empty() {
-        let (plan, tapes) = (program.plan(), program.tapes());
-        let job = StepJob { plan, step, cache, tapes, values: values.all(), functions, failures };
+        let job = StepJob { plan, step, cache, values: values.all(), functions, failures };
         match &before {
             Some((step, cache, held)) => {
-                let before = StepJob { step, cache, values: held, ..job };
+                let before = StepJob { plan, step, cache, values: held, functions, failures };
                 forms::sliding::fused_product::run(&before, &job, &mut outputs)?;
             }
             None => compute(&job, &mut outputs)?,

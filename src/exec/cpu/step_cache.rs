@@ -1,11 +1,10 @@
-//! The facts of a step that its first run finds.
+//! The facts of steps that their first run finds.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use super::chain::Chain;
 use super::tape::Tape;
 use crate::exec::ArrangementKey;
-use crate::plan::ValueId;
 
 /// A hole of a form, which an expression of the step fills.
 #[derive(Clone, Copy, Debug)]
@@ -23,18 +22,16 @@ pub(super) enum ExprHole {
     After,
 }
 
-/// The facts that the first run of a step works out for all later ones. They depend on types, lengths and views of the
-/// operands, and the plan fixes these.
+/// The facts that the first run of a step works out for all later ones and for like steps. They depend on types, lengths
+/// and views of the operands, and the plan fixes these, but not on where the elements begin.
 #[derive(Debug, Default)]
 pub(super) struct StepCache {
     /// Tapes by [`ExprHole`].
-    tapes: [OnceLock<Arc<Tape>>; 5],
+    tapes: [OnceLock<Tape>; 5],
     /// The operands of a short product, found in memory.
     prepared_product: OnceLock<Option<Box<PreparedProduct>>>,
     /// The epilogue as a chain of operations, if it is one.
     chain: OnceLock<Option<Chain>>,
-    /// True if the next step computes the results of this one, and reads them at once.
-    is_fused: OnceLock<bool>,
 }
 
 /// A product of two matrices of `f32` that lie in memory. The operations that follow its sums, if there are any, are a
@@ -43,36 +40,35 @@ pub(super) struct StepCache {
 pub(crate) struct PreparedProduct {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
-    pub x: MatrixInValue,
+    pub x: OperandMatrix,
     pub w: RightMatrix,
 }
 
 #[derive(Debug)]
 pub(crate) enum RightMatrix {
     /// A matrix with contiguous rows.
-    Rows(MatrixInValue),
+    Rows(OperandMatrix),
     /// A matrix with contiguous columns.
-    Columns(MatrixInValue),
-    /// The panels that are kept beside a value, once there are any.
-    Panels(ValueId, ArrangementKey),
+    Columns(OperandMatrix),
+    /// The panels that are kept beside the value of an operand, once there are any. Their start is that of the operand.
+    Panels(usize, ArrangementKey),
 }
 
-/// A matrix in a value, with contiguous rows or columns.
+/// An operand that is a matrix in memory, with contiguous rows or columns.
 #[derive(Debug)]
-pub(crate) struct MatrixInValue {
-    pub value: ValueId,
-    /// Words of the value; all elements lie inside them.
-    pub len: usize,
-    /// Position of the first element.
-    pub start: usize,
+pub(crate) struct OperandMatrix {
+    /// The position among the operands of the step.
+    pub operand: usize,
+    /// Words from the first element to the last, both counted.
+    pub span: usize,
     /// The distance from a row or column to the next.
     pub stride: usize,
 }
 
 impl StepCache {
-    /// Returns the tape that the first `find` for `hole` returned.
-    pub fn tape(&self, hole: ExprHole, find: impl FnOnce() -> Arc<Tape>) -> &Tape {
-        self.tapes[hole as usize].get_or_init(find)
+    /// Returns the tape that the first `compile` for `hole` made.
+    pub fn tape(&self, hole: ExprHole, compile: impl FnOnce() -> Tape) -> &Tape {
+        self.tapes[hole as usize].get_or_init(compile)
     }
 
     /// Returns the result of the first `find`.
@@ -81,11 +77,6 @@ impl StepCache {
         find: impl FnOnce() -> Option<PreparedProduct>,
     ) -> Option<&PreparedProduct> {
         self.prepared_product.get_or_init(|| find().map(Box::new)).as_deref()
-    }
-
-    /// Returns the result of the first `find`: whether the next step computes the results of this one.
-    pub fn is_fused(&self, find: impl FnOnce() -> bool) -> bool {
-        *self.is_fused.get_or_init(find)
     }
 
     /// The epilogue as a chain, if a run has found it to be one.

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::failures::Failures;
 use super::operands::BoundInput;
 use super::step_cache::{ExprHole, StepCache};
-use super::tape::{SharedTapes, Tape, TapeSource};
+use super::tape::Tape;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::expr::Ref;
@@ -20,7 +20,6 @@ pub(super) struct StepJob<'a> {
     pub plan: &'a Plan,
     pub step: &'a Step,
     pub cache: &'a StepCache,
-    pub tapes: &'a SharedTapes,
     pub values: &'a [Option<Arc<HostBuffer>>],
     pub functions: &'a [CpuFunction],
     pub failures: &'a Failures,
@@ -68,7 +67,7 @@ impl<'a> StepJob<'a> {
         inputs: &[Option<BoundInput<'_>>],
     ) -> &'a Tape {
         let Step { expr, scalars, .. } = self.step;
-        self.cache.tape(hole, || self.tapes.get(TapeSource::new(expr, roots, scalars, inputs)))
+        self.cache.tape(hole, || Tape::compile(expr, roots, scalars, inputs))
     }
 
     /// The value that `operand` reads, if it reads one, with its data.

@@ -73,6 +73,20 @@ impl HostPool {
         Ok((HostBuffer::recycled(dtype, len, fresh?), false))
     }
 
+    /// Stores memory of so many `words` for each buffer of a later run, all touched. Where the host lacks it, that run
+    /// returns the error.
+    pub fn reserve(&self, words: impl Iterator<Item = usize>) {
+        let touched = |words| {
+            let (mut buffer, is_reused) = self.buffer(DType::U32, words).ok()?;
+            if !is_reused {
+                memory::touch(buffer.bytes_mut());
+            }
+            Some(Arc::new(buffer))
+        };
+        let buffers: Vec<_> = words.map_while(touched).collect();
+        buffers.into_iter().for_each(|buffer| self.give(buffer));
+    }
+
     /// Returns a buffer of `data`, in reused memory if there is any.
     pub fn filled<T: Element>(&self, data: &[T]) -> Result<HostBuffer, DeviceError> {
         self.holding(T::DTYPE, bytemuck::cast_slice(data))

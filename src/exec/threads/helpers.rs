@@ -70,6 +70,11 @@ impl Drop for ActiveRun {
     }
 }
 
+/// Counts the cores and starts the first helper, so that no run waits for either.
+pub(crate) fn start() {
+    OF_PROCESS.start_first();
+}
+
 /// Leaves `work` to the first helper that is free.
 pub(super) fn spawn(work: impl Help + 'static) {
     OF_PROCESS.push(Box::new(work));
@@ -102,6 +107,13 @@ impl Helpers {
         queue.work.push_back(work);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         if queue.spinning < queue.work.len() {
+            self.bring_one(&mut queue);
+        }
+    }
+
+    fn start_first(&'static self) {
+        let mut queue = self.queue.lock();
+        if queue.started == 0 && !is_forked_child() {
             self.bring_one(&mut queue);
         }
     }

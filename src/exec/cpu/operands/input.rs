@@ -5,7 +5,7 @@ use super::prefetch;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::failures::Failures;
-use crate::exec::cpu::operands::strided::{LanePattern, StridedInput};
+use crate::exec::cpu::operands::strided::StridedInput;
 use crate::plan::{OperandSource, StepOperand};
 
 /// Cost in flops of a lane that is looked up alone, or in a short stretch.
@@ -60,12 +60,29 @@ impl<'a> BoundInput<'a> {
         }
     }
 
-    /// The order of the lanes.
-    pub fn pattern(&self) -> LanePattern {
+    /// Number of neighbouring lanes that hold the same element, since the innermost stride is 0. It divides the number of
+    /// all lanes.
+    pub fn repeats(&self) -> usize {
         match self {
-            Self::Strided(strided) => strided.pattern(),
-            Self::Memory(_) => LanePattern { lies_in_memory: true, ..LanePattern::EACH },
-            Self::Table(_) | Self::Failures(_) => LanePattern::EACH,
+            Self::Strided(strided) => strided.repeats(),
+            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => 1,
+        }
+    }
+
+    /// Number of lanes of a row, if all rows are the same and there is more than one.
+    pub fn period(&self) -> Option<usize> {
+        match self {
+            Self::Strided(strided) => strided.period(),
+            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => None,
+        }
+    }
+
+    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
+    /// the operand counts positions.
+    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
+        match self {
+            Self::Strided(strided) => strided.stride_in_stretches(len),
+            Self::Memory(_) | Self::Table(_) | Self::Failures(_) => None,
         }
     }
 

@@ -22,5 +22,4 @@ pub(crate) use output::{
 };
 pub(crate) use panels::{PanelPieces, fill_by_squares};
 pub(crate) use stride_phases::StridePhases;
-pub(crate) use strided::LanePattern;
 pub(crate) use windows::Windows;

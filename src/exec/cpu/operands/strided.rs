@@ -12,32 +12,6 @@ const LONG_STRETCH: usize = 64;
 
 type StridedAxis = Axis<i64>;
 
-/// The order of an operand's lanes: all that a tape knows of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LanePattern {
-    /// True if the lanes lie in memory one after the other.
-    pub lies_in_memory: bool,
-    /// Number of neighbouring lanes that hold the same element, since the innermost stride is 0. It divides the number of
-    /// all lanes.
-    pub repeats: usize,
-    /// Number of lanes of a row, if all rows are the same and there is more than one.
-    pub period: Option<usize>,
-    /// Length of the stretches in which the lanes count positions, and the distance between neighbours there.
-    pub counted: Option<(usize, i64)>,
-}
-
-impl LanePattern {
-    /// Each lane is on its own.
-    pub const EACH: Self = Self { lies_in_memory: false, repeats: 1, period: None, counted: None };
-
-    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
-    /// the operand counts positions.
-    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
-        let (stretch, stride) = self.counted?;
-        stretch.is_multiple_of(len).then_some(stride)
-    }
-}
-
 /// Lanes that are read through a strided index map.
 #[derive(Debug)]
 pub(crate) struct StridedInput<'a> {
@@ -60,20 +34,25 @@ impl<'a> StridedInput<'a> {
         Self { axes, offset: view.offset, data, clamp }
     }
 
-    /// The order of the lanes.
-    pub fn pattern(&self) -> LanePattern {
+    /// Number of neighbouring lanes that hold the same element.
+    pub fn repeats(&self) -> usize {
         let Axis { dim, stride } = self.axes[0];
-        let rows_are_same = |(outer, inner): (&StridedAxis, &[StridedAxis])| {
-            let is_same = !inner.is_empty() && outer.stride == 0;
-            is_same.then(|| inner.iter().map(|axis| axis.dim).product())
-        };
+        if stride == 0 { dim } else { 1 }
+    }
+
+    /// Number of lanes of a row, if all rows are the same and there is more than one.
+    pub fn period(&self) -> Option<usize> {
+        let (outer, inner) = self.axes.split_last()?;
+        let repeats = !inner.is_empty() && outer.stride == 0;
+        repeats.then(|| inner.iter().map(|axis| axis.dim).product())
+    }
+
+    /// The distance between neighbours within stretches of `len` lanes. `None` unless all stretches have one distance, and
+    /// the elements count positions.
+    pub fn stride_in_stretches(&self, len: usize) -> Option<i64> {
+        let Axis { dim, stride } = self.axes[0];
         let counts = matches!(self.data, LaneData::Iota) && !self.clamp;
-        LanePattern {
-            lies_in_memory: false,
-            repeats: if stride == 0 { dim } else { 1 },
-            period: self.axes.split_last().and_then(rows_are_same),
-            counted: counts.then_some((dim, stride)),
-        }
+        (counts && dim.is_multiple_of(len)).then_some(stride)
     }
 
     /// Returns whether lanes cost more than a copy. Cheap lanes come in long stretches with a stride of 0 or 1, and are

@@ -5,14 +5,12 @@ pub(crate) mod lanes;
 mod machine;
 pub(crate) mod math;
 mod registers;
-mod source;
 pub(crate) mod wide;
 mod write;
 
 use smallvec::SmallVec;
 
 pub(super) use self::machine::{Machine, Span};
-pub(super) use self::source::{SharedTapes, TapeSource};
 
 use crate::base::dtype::Ty;
 use crate::exec::cpu::operands::BoundInput;

@@ -1,4 +1,4 @@
-//! The search for the operands of short products in memory, once for each step.
+//! The search for the operands of short products in memory, once for all like steps.
 
 use super::blocks;
 use super::by_kernel;
@@ -7,9 +7,9 @@ use super::operand::Matrices;
 use crate::base::dtype::{DType, Ty};
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::epilogue::Epilogue;
-use crate::exec::cpu::step_cache::{MatrixInValue, PreparedProduct, RightMatrix};
+use crate::exec::cpu::step_cache::{OperandMatrix, PreparedProduct, RightMatrix};
 use crate::expr::{ExprNode, Ref};
-use crate::plan::{ProductForm, Space, StepOutput, ValueId};
+use crate::plan::{ProductForm, Space, StepOutput};
 
 /// Returns `product` with its operands in memory, if it is short and all of its operands lie there.
 pub(super) fn find(job: &StepJob<'_>, product: &ProductForm) -> Option<PreparedProduct> {
@@ -19,7 +19,7 @@ pub(super) fn find(job: &StepJob<'_>, product: &ProductForm) -> Option<PreparedP
     if product.acc != Ty::F32 || product.spread.is_some() {
         return None;
     }
-    let [x_value, w_value] = [value(job, product.x)?, value(job, product.w)?];
+    let [x_at, w_at] = [stored(job, product.x)?, stored(job, product.w)?];
     let [x, mut w] = Matrices::of(job, product, false).ok()?;
     // The search is no read, after which panels would be kept.
     w.arranged = None;
@@ -30,13 +30,17 @@ pub(super) fn find(job: &StepJob<'_>, product: &ProductForm) -> Option<PreparedP
     }
     let [m, n, k] = floats.size;
     let ([x_row, x_column], w_strides) = (floats.x.strides(), floats.w.strides());
-    let x = operand(x_value, &floats.x, x_row).filter(|_| x_column == 1)?;
+    let matrix = |operand, [lines, len]: [usize; 2], stride| {
+        let stride = usize::try_from(stride).ok()?;
+        Some(OperandMatrix { operand, span: (lines - 1) * stride + len, stride })
+    };
+    let x = matrix(x_at, [m, k], x_row).filter(|_| x_column == 1)?;
     let w = match w_strides {
-        _ if floats.by_panels => RightMatrix::Panels(w_value, floats.w.panels_key([k, n])),
+        _ if floats.by_panels => RightMatrix::Panels(w_at, floats.w.panels_key([k, n])),
         [row, 1] if m <= FEW || by_kernel::fits_in_place(row, k * n) => {
-            RightMatrix::Rows(operand(w_value, &floats.w, row)?)
+            RightMatrix::Rows(matrix(w_at, [k, n], row)?)
         }
-        [1, column] => RightMatrix::Columns(operand(w_value, &floats.w, column)?),
+        [1, column] => RightMatrix::Columns(matrix(w_at, [n, k], column)?),
         _ => return None,
     };
     let has_links = !matches!(job.step.expr.node(root), ExprNode::Acc);
@@ -46,16 +50,10 @@ pub(super) fn find(job: &StepJob<'_>, product: &ProductForm) -> Option<PreparedP
     Some(PreparedProduct { size: floats.size, x, w })
 }
 
-fn operand(value: ValueId, matrices: &Matrices<'_>, stride: isize) -> Option<MatrixInValue> {
-    let start = usize::try_from(matrices.start(0)).ok()?;
-    let stride = usize::try_from(stride).ok()?;
-    Some(MatrixInValue { value, len: matrices.words().len(), start, stride })
-}
-
-/// The value that `root` loads, if `root` only loads, and the value holds all of the operand as `f32`.
-fn value(job: &StepJob<'_>, root: Ref) -> Option<ValueId> {
-    let operand = job.step.loaded(root)?;
-    let (value, buffer) = job.value_of(operand)?;
-    let lies_there = operand.dtype == DType::F32 && operand.view.is_inside(buffer.len());
-    lies_there.then_some(value)
+/// The operand that `root` only loads, by position, if its value holds all of its elements as `f32`.
+fn stored(job: &StepJob<'_>, root: Ref) -> Option<usize> {
+    let at = job.step.expr.loaded(root)?;
+    let operand = &job.step.operands[at];
+    let (_, buffer) = job.value_of(operand)?;
+    (operand.dtype == DType::F32 && operand.view.is_inside(buffer.len())).then_some(at)
 }

@@ -9,24 +9,26 @@ use smallvec::SmallVec;
 
 use super::blocks;
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows};
-use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::chain::LinkOperand;
 use crate::exec::cpu::operands::SharedOutputs;
-use crate::exec::cpu::step_cache::{MatrixInValue, PreparedProduct, RightMatrix};
+use crate::exec::cpu::step_cache::{OperandMatrix, PreparedProduct, RightMatrix};
 use crate::exec::cpu::vectors::links::{LaneLink, LaneOperand, Link, apply_links_in_place};
 use crate::exec::threads;
+use crate::exec::{ArrangementKey, HostBuffer};
 
 impl PreparedProduct {
-    /// Computes `out`, the only output of `job`. Returns `None`, and computes nothing, if `out` or an operand has another
-    /// length than expected, or if panels are not kept yet.
+    /// Computes `out`, the only output of `job`. Returns `None`, and computes nothing, if `out` has another length than
+    /// expected, if an operand is shorter, or if panels are not kept yet.
     pub fn multiply(&self, job: &StepJob<'_>, out: &mut HostBuffer) -> Option<()> {
         let [m, n, _] = self.size;
         let right = match &self.w {
             RightMatrix::Rows(w) => BoundRight::Rows(w.rows(job)?),
             RightMatrix::Columns(w) => BoundRight::Columns(w.rows(job)?),
-            RightMatrix::Panels(value, key) => {
-                BoundRight::Panels(job.values[value.index()].as_deref()?.arranged().kept(*key)?)
+            RightMatrix::Panels(operand, key) => {
+                let operand = &job.step.operands[*operand];
+                let key = ArrangementKey { start: operand.view.offset, ..*key };
+                BoundRight::Panels(job.value_of(operand)?.1.arranged().kept(key)?)
             }
         };
         if out.as_slice::<f32>()?.len() != m * n {
@@ -144,12 +146,13 @@ fn links<'a>(job: &StepJob<'a>, len: usize) -> Option<SmallVec<[LaneLink<'a>; 4]
     links.iter().map(bound).collect()
 }
 
-impl MatrixInValue {
-    /// The rows or columns, if the value is as long as expected.
+impl OperandMatrix {
+    /// The rows or columns, if the value holds them all.
     fn rows<'a>(&self, job: &StepJob<'a>) -> Option<Rows<'a>> {
-        let words = job.values[self.value.index()].as_deref()?.words();
-        (words.len() == self.len)
-            .then(|| Rows { data: cast_slice(&words[self.start..]), stride: self.stride })
+        let operand = &job.step.operands[self.operand];
+        let words = job.value_of(operand)?.1.words();
+        let words = words.get(usize::try_from(operand.view.offset).ok()?..)?;
+        (words.len() >= self.span).then(|| Rows { data: cast_slice(words), stride: self.stride })
     }
 }
 

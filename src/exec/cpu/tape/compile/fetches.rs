@@ -18,12 +18,12 @@ impl Compiler<'_> {
     /// Returns `node` as a fetch of stretches, if it is one.
     pub(super) fn fetch_of_stretches(&self, node: ExprNode) -> Option<FetchOfStretches> {
         let ExprNode::Fetch(table, at) = node else { return None };
-        let ExprNode::Binary(Binary::Add, x, y) = self.source.expr.node(at) else { return None };
-        let counter = |r: Ref| match self.source.expr.node(r) {
+        let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
+        let counter = |r: Ref| match self.expr.node(r) {
             // A fetch at a position that is the same within each stretch is computed once a stretch.
             ExprNode::Load(n) if self.broadcast[r.index()] != Broadcast::Inner => {
-                let pattern = self.source.inputs[usize::from(n)]?;
-                Some((n, pattern.stride_in_stretches(self.inner.len)?))
+                let input = self.inputs[usize::from(n)].as_ref()?;
+                Some((n, input.stride_in_stretches(self.inner.len)?))
             }
             _ => None,
         };
@@ -39,7 +39,7 @@ impl Compiler<'_> {
         /// Fewest elements of a stretch that are fetched at once.
         const LONG_STRETCH: usize = 32;
         let ExprNode::Fetch(table, at) = node else { return None };
-        let ExprNode::Binary(Binary::Add, x, y) = self.source.expr.node(at) else { return None };
+        let ExprNode::Binary(Binary::Add, x, y) = self.expr.node(at) else { return None };
         match [x, y].map(|r| self.broadcast[r.index()]) {
             _ if self.inner.len < LONG_STRETCH => None,
             [Broadcast::Inner, Broadcast::Outer] => Some((table, x, y)),

@@ -9,7 +9,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{
     Arg, InnerBroadcast, Instruction, LONGEST, LinkArg, OuterBroadcast, TILE, Tape, TapeOp,
-    TapeSource,
 };
 use crate::base::dtype::{Scalar, Ty};
 use crate::exec::cpu::operands::BoundInput;
@@ -25,13 +24,8 @@ impl Tape {
         scalars: &[Scalar],
         inputs: &[Option<BoundInput<'_>>],
     ) -> Self {
-        Self::of(&TapeSource::new(expr, roots, scalars, inputs))
-    }
-
-    /// Compiles `source`.
-    pub fn of(source: &TapeSource) -> Self {
-        let (mut compiler, roots) = (Compiler::new(source), &source.roots);
-        for r in source.expr.reachable(roots) {
+        let mut compiler = Compiler::new(expr, roots, scalars, inputs);
+        for r in expr.reachable(roots) {
             compiler.node(r, roots.iter().position(|&root| root == r));
         }
         roots.iter().for_each(|&root| compiler.spread(root));
@@ -109,7 +103,9 @@ fn sigmoid_of(expr: &Expr, node: ExprNode) -> Option<Ref> {
 }
 
 struct Compiler<'e> {
-    source: &'e TapeSource,
+    expr: &'e Expr,
+    scalars: &'e [Scalar],
+    inputs: &'e [Option<BoundInput<'e>>],
     broadcast: Vec<Broadcast>,
     /// Number of readers of each node that are still to come.
     readers: Vec<u32>,
@@ -129,21 +125,27 @@ struct Compiler<'e> {
 }
 
 impl<'e> Compiler<'e> {
-    fn new(source: &'e TapeSource) -> Self {
-        let TapeSource { expr, roots, inputs, .. } = source;
+    fn new(
+        expr: &'e Expr,
+        roots: &[Ref],
+        scalars: &'e [Scalar],
+        inputs: &'e [Option<BoundInput<'e>>],
+    ) -> Self {
         let reachable = expr.reachable(roots);
         // An operand that is a root itself is fetched by element, since that takes one pass.
         let inner = reachable.iter().filter(|r| !roots.contains(r));
         let loads = inner.filter_map(|&r| match expr.node(r) {
-            ExprNode::Load(n) => inputs[usize::from(n)],
+            ExprNode::Load(n) => inputs[usize::from(n)].as_ref(),
             _ => None,
         });
-        let repeats = loads.clone().map(|input| input.repeats);
-        let repeats = repeats.filter(|&len| len >= SHORTEST_STRETCH).min();
-        let periods = loads.filter_map(|input| input.period);
-        let periods = periods.filter(|&period| period <= LONGEST).max();
+        let repeats =
+            loads.clone().map(BoundInput::repeats).filter(|&len| len >= SHORTEST_STRETCH).min();
+        let periods =
+            loads.filter_map(BoundInput::period).filter(|&period| period <= LONGEST).max();
         let mut compiler = Self {
-            source,
+            expr,
+            scalars,
+            inputs,
             broadcast: vec![Broadcast::None; expr.len()],
             readers: vec![0; expr.len()],
             args: vec![Arg::Acc; expr.len()],
@@ -175,15 +177,15 @@ impl<'e> Compiler<'e> {
     }
 
     fn broadcast(&self, r: Ref, roots: &[Ref]) -> Broadcast {
-        let node = self.source.expr.node(r);
+        let node = self.expr.node(r);
         match node {
             ExprNode::Const(_) | ExprNode::Scalar(_) => Broadcast::All,
             ExprNode::Acc => Broadcast::None,
             ExprNode::Load(_) if roots.contains(&r) => Broadcast::None,
-            ExprNode::Load(n) => match self.source.inputs[usize::from(n)] {
-                Some(input) if input.repeats.is_multiple_of(self.inner.len) => Broadcast::Inner,
+            ExprNode::Load(n) => match &self.inputs[usize::from(n)] {
+                Some(input) if input.repeats().is_multiple_of(self.inner.len) => Broadcast::Inner,
                 Some(input)
-                    if input.period.is_some_and(|it| self.outer.period.is_multiple_of(it)) =>
+                    if input.period().is_some_and(|it| self.outer.period.is_multiple_of(it)) =>
                 {
                     Broadcast::Outer
                 }
@@ -197,16 +199,16 @@ impl<'e> Compiler<'e> {
     }
 
     fn node(&mut self, r: Ref, root: Option<usize>) {
-        let node = self.source.expr.node(r);
+        let node = self.expr.node(r);
         match node {
             _ if root.is_none() && self.readers[r.index()] == 0 => return,
             ExprNode::Acc => return,
             ExprNode::Const(c) => return self.constant(r, c.bits),
             ExprNode::Scalar(n) => {
-                return self.constant(r, self.source.scalars[usize::from(n)]);
+                return self.constant(r, self.scalars[usize::from(n)].lane_bits());
             }
             ExprNode::Load(n)
-                if self.source.inputs[usize::from(n)].is_some_and(|it| it.lies_in_memory) =>
+                if matches!(self.inputs[usize::from(n)], Some(BoundInput::Memory(_))) =>
             {
                 self.args[r.index()] = Arg::Memory(n);
                 return;
@@ -235,7 +237,7 @@ impl<'e> Compiler<'e> {
     }
 
     fn by_element(&mut self, r: Ref, node: ExprNode, root: Option<usize>) {
-        let is_sigmoid = sigmoid_of(&self.source.expr, node).is_some();
+        let is_sigmoid = sigmoid_of(self.expr, node).is_some();
         self.flops += if is_sigmoid { SIGMOID_FLOPS } else { node.flops() };
         let chain = self.extend_chain(node);
         let op = match (self.fetch_of_stretches(node), self.shifted_fetch(node), chain) {
@@ -259,16 +261,14 @@ impl<'e> Compiler<'e> {
     }
 
     fn op(&self, node: ExprNode, arg: impl Fn(Ref) -> Arg) -> TapeOp {
-        if let Some(x) = sigmoid_of(&self.source.expr, node) {
+        if let Some(x) = sigmoid_of(self.expr, node) {
             return TapeOp::Sigmoid(arg(x));
         }
         match node {
-            ExprNode::Unary(op, x) => TapeOp::Unary(op, self.source.expr.ty(x), arg(x)),
-            ExprNode::Binary(op, x, y) => {
-                TapeOp::Binary(op, self.source.expr.ty(x), arg(x), arg(y))
-            }
+            ExprNode::Unary(op, x) => TapeOp::Unary(op, self.expr.ty(x), arg(x)),
+            ExprNode::Binary(op, x, y) => TapeOp::Binary(op, self.expr.ty(x), arg(x), arg(y)),
             ExprNode::Select(c, x, y) => TapeOp::Select(arg(c), arg(x), arg(y)),
-            ExprNode::Cast(to, x) => TapeOp::Cast(self.source.expr.ty(x), to, arg(x)),
+            ExprNode::Cast(to, x) => TapeOp::Cast(self.expr.ty(x), to, arg(x)),
             ExprNode::Fetch(n, at) => TapeOp::Fetch(n, arg(at)),
             ExprNode::Check(n, Failure { holds, site, at }) => {
                 TapeOp::Check(n, [arg(holds), arg(site), arg(at)])
@@ -303,11 +303,7 @@ impl<'e> Compiler<'e> {
 
     /// The nodes whose lanes or stretches `node` reads.
     fn reads(&self, node: ExprNode) -> SmallVec<[Ref; 3]> {
-        match (
-            self.fetch_of_stretches(node),
-            self.shifted(node),
-            sigmoid_of(&self.source.expr, node),
-        ) {
+        match (self.fetch_of_stretches(node), self.shifted(node), sigmoid_of(self.expr, node)) {
             (Some(fetch), ..) => smallvec![fetch.base],
             (_, Some((_, base, column)), _) => smallvec![base, column],
             (.., Some(x)) => smallvec![x],
