@@ -159,3 +159,62 @@ fn a_result_that_no_step_makes_is_an_error() {
         assert!(error.contains("never computed; please report"), "{error}");
     }
 }
+
+#[test]
+fn steps_share_a_cache_only_if_they_differ_in_values_and_places_alone() {
+    let double: fn(E<'_>) -> E<'_> = |x| x * 2.0;
+    let viewed = |len: usize, offset, clamp| {
+        let mut viewed = step(0, 2, double);
+        let operand = &mut viewed.operands[0];
+        operand.view = View { dims: smallvec![len], strides: smallvec![1], offset };
+        operand.clamp = clamp;
+        viewed
+    };
+    let mut counted = viewed(LEN, 0, false);
+    counted.operands[0].source = OperandSource::Iota;
+    let mut counted_later = counted.clone();
+    counted_later.operands[0].view.offset = 7;
+    let mut halves = step(0, 2, double);
+    halves.outputs[0].dtype = DType::F16;
+    // Steps, each with the number of the first step that is like it.
+    let steps = [
+        (step(0, 2, double), 0),
+        (step(1, 3, double), 0),
+        (viewed(LEN, 5, false), 0),
+        (step(4, 2, double), 3),
+        (step(0, 2, |x| x * 3.0), 4),
+        (viewed(LEN - 1, 0, false), 5),
+        (viewed(LEN, 0, true), 6),
+        (viewed(LEN, 5, true), 7),
+        (viewed(LEN, 5, true), 7),
+        (counted, 9),
+        (counted_later, 10),
+        (halves, 11),
+    ];
+    let mut plan = plan();
+    plan.values[4].home = Home::Resident(0);
+    let (steps, likes): (_, Vec<usize>) = steps.into_iter().unzip();
+    plan.steps = steps;
+    let program = CpuProgram::new(Arc::new(plan));
+    let caches: Vec<_> = program.steps().map(|(_, cache)| cache).collect();
+    let first = |cache| caches.iter().position(|&other| std::ptr::eq(other, cache));
+    let found: Vec<_> = caches.iter().filter_map(|&cache| first(cache)).collect();
+    assert_eq!(found, likes);
+}
+
+#[test]
+fn the_first_run_finds_the_reserved_memory() {
+    let (program, pool) = (CpuProgram::new(Arc::new(plan())), HostPool::default());
+    program.reserve(&pool);
+    program.reserve(&pool);
+    assert_eq!(pool.counts().idle_bytes, 8 * LEN as u64, "both slots, once");
+    let data = Arc::new(HostBuffer::from_slice(&[1.0_f32; LEN]));
+    let data = slice::from_ref(&data);
+    let ran = run(&program, given(data, data), &pool, &Timeline::default(), &|| true).unwrap();
+    assert_eq!([ran.pool_hits, ran.pool_misses], [2, 1], "the kept result is allocated");
+    let mut large = plan();
+    large.slots[0] = 1 << 50;
+    let pool = HostPool::default();
+    CpuProgram::new(Arc::new(large)).reserve(&pool);
+    assert_eq!(pool.counts().idle_bytes, 0, "too much to reserve");
+}
