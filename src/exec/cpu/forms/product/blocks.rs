@@ -126,7 +126,8 @@ fn short_time([m, n, k]: [usize; 3]) -> u64 {
     ((m * n * k) as f64 / RATE).max((n * k) as f64 * READ) as u64
 }
 
-fn cut(
+/// The blocks of `count` products, in the order of their rows.
+pub(super) fn cut(
     [m, n, _]: [usize; 3],
     count: usize,
     [rows, columns]: [usize; 2],

@@ -1,13 +1,13 @@
 //! Short products whose operands the first run finds in memory for all later ones: the search takes as long as the product.
 //! This thread computes them by one call of the kernel, or shares blocks with helpers that spin.
 
-use std::ops::Range;
 use std::slice::{from_mut, from_raw_parts_mut};
 
 use bytemuck::cast_slice;
 use smallvec::SmallVec;
 
 use super::blocks;
+use super::by_kernel::ProductBlock;
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows};
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::chain::LinkOperand;
@@ -40,7 +40,7 @@ impl PreparedProduct {
             right,
             links: links(job, m * n)?,
         };
-        let [rows, columns] = match right {
+        let block_size = match right {
             BoundRight::Panels(_) => blocks::short_blocks(self.size),
             BoundRight::Rows(_) | BoundRight::Columns(_) => [m, n],
         };
@@ -49,14 +49,11 @@ impl PreparedProduct {
         let compute = |block| unsafe {
             product.compute(block, outputs.start(0).cast());
         };
-        if [rows, columns] == [m, n] {
-            compute([0..m, 0..n]);
+        if block_size == [m, n] {
+            compute(ProductBlock { index: 0, rows: 0..m, columns: 0..n });
         } else {
-            let across = n.div_ceil(columns);
-            threads::for_each_number(m.div_ceil(rows) * across, |at| {
-                let (row, column) = (at / across * rows, at % across * columns);
-                compute([row..m.min(row + rows), column..n.min(column + columns)]);
-            });
+            let blocks = || blocks::cut(self.size, 1, block_size);
+            threads::for_each_number(blocks().count(), |at| blocks().nth(at).map_or((), compute));
         }
         Some(())
     }
@@ -84,7 +81,8 @@ impl BoundProduct<'_> {
     /// # Safety
     /// The results of the whole product lie at `results`, and the block lies in the product. Nothing else accesses the
     /// block's results meanwhile.
-    unsafe fn compute(&self, [rows, columns]: [Range<usize>; 2], results: *mut f32) {
+    unsafe fn compute(&self, block: ProductBlock, results: *mut f32) {
+        let ProductBlock { rows, columns, .. } = block;
         let [_, n, k] = self.size;
         let (kernel, size) = (Kernel::native(), [rows.len(), columns.len(), k]);
         let x = Rows { data: &self.x.data[rows.start * self.x.stride..], ..self.x };
@@ -187,15 +185,11 @@ mod tests {
                     LaneLink::One(Link::Add, LaneOperand::Lanes(&after)),
                 ],
             };
-            let by = |[rows, columns]: [usize; 2]| {
+            let by = |block_size| {
                 let mut out = vec![f32::NAN; m * n];
-                for (row, column) in (0..m.div_ceil(rows))
-                    .flat_map(|row| (0..n.div_ceil(columns)).map(move |column| (row, column)))
-                {
-                    let rows = row * rows..m.min((row + 1) * rows);
-                    let columns = column * columns..n.min((column + 1) * columns);
+                for block in blocks::cut(size, 1, block_size) {
                     // SAFETY: `out` has all results, and no other thread has it.
-                    unsafe { product.compute([rows, columns], out.as_mut_ptr()) };
+                    unsafe { product.compute(block, out.as_mut_ptr()) };
                 }
                 out
             };
