@@ -18,19 +18,19 @@ const LEAST: f64 = 7.888_609_052_210_118e-31; // 2⁻¹⁰⁰
 /// The same outputs, each split product between scales. Where matrix units are missing or of no use, products are
 /// exact instead.
 pub(crate) fn scale(mut ir: Ir, target: &Target) -> Ir {
-    if target.backend == Backend::Cpu || target.limits.units.is_none() {
-        let products = ir.nodes.iter_mut().filter(|node| matches!(node.op, Op::MatMul(_)));
-        products.for_each(|node| node.op = Op::MatMul(Precision::Exact));
+    let has_units = target.backend == Backend::Gpu && target.limits.units.is_some();
+    for at in 0..ir.nodes.len() {
+        let is_product = matches!(ir.nodes[at].op, Op::MatMul(_));
+        if is_product && !(has_units && is_worth_units(&ir.nodes[at], &ir)) {
+            ir.nodes[at].op = Op::MatMul(Precision::Exact);
+        }
+    }
+    let is_split =
+        |node: &IrNode| node.op == Op::MatMul(Precision::Split) && node.ty.dtype == DType::F32;
+    if !ir.nodes.iter().any(is_split) {
         return ir;
     }
-    ir.rebuilt(|out, node| {
-        let used = matches!(node.op, Op::MatMul(_)) && is_worth_units(&node, out);
-        match node.op {
-            Op::MatMul(_) if !used => out.push(IrNode { op: Op::MatMul(Precision::Exact), ..node }),
-            Op::MatMul(Precision::Split) if node.ty.dtype == DType::F32 => product(out, &node),
-            _ => out.push(node),
-        }
-    })
+    ir.rebuilt(|out, node| if is_split(&node) { product(out, &node) } else { out.push(node) })
 }
 
 /// ((x·s)·(w·t)) / s / t, where the powers of two s and t bring the largest elements near [`LARGEST`]. First by the
