@@ -160,11 +160,6 @@ impl StepContext<'_> {
         self.outputs.iter().map(|output| output.root).collect()
     }
 
-    /// The operand that `root` only loads.
-    pub fn loaded(&self, root: Ref) -> Option<&StepOperand> {
-        Some(&self.operands[self.expr.loaded(root)?])
-    }
-
     /// The operands that `roots` load, in ascending order.
     pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
         let mut operands = self.expr.loads(roots);

@@ -78,7 +78,8 @@ impl ProductForm {
     /// True if the right operand is windows of images of `f32`, perhaps with a border.
     fn reads_images(&self, context: &StepContext<'_>) -> bool {
         let element = Border::of(context.borders, self.w).map_or(self.w, |border| border.element);
-        let Some(operand) = context.loaded(element) else { return false };
+        let Some(at) = context.expr.loaded(element) else { return false };
+        let operand = &context.operands[at];
         self.spread.is_some() && operand.source.value().is_some() && operand.dtype == DType::F32
     }
 
