@@ -61,14 +61,14 @@ pub enum ReadError {
     NotDownloaded(Origin),
     /// An id of another batch, or of a value that was recorded after the program was compiled. `Debug` of ids and
     /// batches prints their numbers.
-    #[error("{}", foreign(*id_of, *batch, made.as_ref(), "read it from"))]
+    #[error("{}", foreign(*id_of, *batch, made_at.as_ref(), "read it from"))]
     Foreign {
         /// The number of the batch that made the id.
         id_of: u64,
         /// The number of the batch that was asked, or whose program was.
         batch: u64,
         /// The place where that batch was made; `None` for a program from a file.
-        made: Option<Place>,
+        made_at: Option<Place>,
     },
     /// No result has the name.
     #[error("no result is called {}{}; `name` gives names", quoted(name), others(name, there))]
@@ -357,13 +357,13 @@ pub enum DataError {
         asked: DType,
     },
     /// The id to be written is of another batch, or of a value that was recorded after the program was compiled.
-    #[error("{}", foreign(*id_of, *batch, made.as_ref(), "give its data to"))]
+    #[error("{}", foreign(*id_of, *batch, made_at.as_ref(), "give its data to"))]
     Foreign {
         /// The number of the batch that made the id.
         id_of: u64,
         /// The number of the batch that was given the data, or whose program was.
         batch: u64,
         /// The place where that batch was made; `None` for a program from a file.
-        made: Option<Place>,
+        made_at: Option<Place>,
     },
 }

@@ -20,10 +20,10 @@ use crate::base::place::Place;
 #[non_exhaustive]
 pub enum PlanError {
     /// Nothing was recorded, so there is nothing to run.
-    #[error("{}", empty(made.as_ref()))]
+    #[error("{}", empty(made_at.as_ref()))]
     Empty {
-        /// The place where the batch was made; `None` for a program from a file.
-        made: Option<Place>,
+        /// The place where the batch was made; `None` for a program in a file.
+        made_at: Option<Place>,
     },
     /// A tensor is larger than the adapter can bind.
     #[error(

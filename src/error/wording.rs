@@ -141,26 +141,26 @@ pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
     format!(", or run a program with {} by `run_rows`", rows(given / row))
 }
 
-/// The message for a batch without operations, with the place where it was `made`.
-pub(super) fn empty(made: Option<&Place>) -> String {
+/// The message for a batch without operations, with the place where it was made.
+pub(super) fn empty(made_at: Option<&Place>) -> String {
     let cure = "record at least one operation or upload before it is executed or saved";
-    match made {
+    match made_at {
         Some(place) => format!("{place}: the batch made here is empty; {cure}"),
-        None => format!("the batch is empty; {cure}"),
+        None => "its program has no operation".to_owned(),
     }
 }
 
-/// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`, which was `made` at a place.
+/// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`, which was made at `made_at`.
 /// `cure` ends before the name of the right batch.
-pub(super) fn foreign(id_of: u64, batch: u64, made: Option<&Place>, cure: &str) -> String {
+pub(super) fn foreign(id_of: u64, batch: u64, made_at: Option<&Place>, cure: &str) -> String {
     if id_of == batch {
-        let program = made.map(|place| format!(" of the batch made at {place}"));
+        let program = made_at.map(|place| format!(" of the batch made at {place}"));
         return format!(
             "the value of this id was recorded after the program{} was compiled; compile it again",
             program.unwrap_or_default()
         );
     }
-    let made = made.map(|place| format!(" (made at {place})")).unwrap_or_default();
+    let made = made_at.map(|place| format!(" (made at {place})")).unwrap_or_default();
     format!(
         "this id belongs to batch {id_of}, not to batch {batch}{made}; {cure} the batch that made it, or a program compiled from that one"
     )

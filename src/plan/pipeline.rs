@@ -18,11 +18,8 @@ const MIN_BUFFERS: usize = 4;
 /// More storage buffers than this in one kernel help nobody.
 const MAX_BUFFERS: usize = 16;
 
-/// Plans `graph` for `target`.
+/// Plans `graph`, which is not empty, for `target`.
 pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
-    if graph.len() == 0 {
-        return Err(PlanError::Empty { made: None });
-    }
     let buffers = target.limits.storage_buffers.clamp(MIN_BUFFERS, MAX_BUFFERS);
     let ir = Ir::prune(graph);
     verify::ir("prune", &ir)?;

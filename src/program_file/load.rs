@@ -120,7 +120,7 @@ impl Loader<'_> {
         let (graph, nodes) = document.graph().map_err(wrong)?;
         let batch = GpuCommandBatch::new(self.device);
         let mut recorded = Record::clone(&batch.recorded());
-        (recorded.graph, recorded.made) = (Arc::new(graph), None);
+        (recorded.graph, recorded.made_at) = (Arc::new(graph), None);
         let node = |at: u32| {
             let node = nodes.get(at as usize).copied();
             node.ok_or_else(|| wrong(format!("there is no node {at}")))
@@ -136,6 +136,7 @@ impl Loader<'_> {
         }
         self.data(document, &mut recorded)?;
         self.keeps(document, &mut recorded, &node)?;
+        recorded.check_not_empty().map_err(|empty| wrong(empty.to_string()))?;
         debug_assert_eq!(recorded.graph.verify(), Ok(()));
         Ok(recorded)
     }

@@ -98,7 +98,6 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 fn contents(recorded: &Record, options: SaveOptions) -> BoxFuture<'_, Result<Vec<u8>>> {
     Box::pin(async move {
-        recorded.check_not_empty()?;
         let mut file = FileWriter::new(recorded, options)?;
         let text = file.document().await?;
         let info = HashMap::from([(TEXT.to_owned(), text)]);

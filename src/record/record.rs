@@ -39,7 +39,7 @@ pub(crate) struct Record {
     /// The number by which a batch knows its own ids.
     pub batch_id: u64,
     /// The place where the batch was made; `None` for a program from a file.
-    pub(crate) made: Option<Place>,
+    pub(crate) made_at: Option<Place>,
     /// Shared with explanations: a change copies it while they hold it.
     pub graph: Arc<Graph>,
     pub(crate) names: Names,
@@ -54,11 +54,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(device: &Device, batch_id: u64, made: Place) -> Self {
+    pub(crate) fn new(device: &Device, batch_id: u64, made_at: Place) -> Self {
         Self {
             device: device.clone(),
             batch_id,
-            made: Some(made),
+            made_at: Some(made_at),
             graph: Arc::default(),
             names: Names::default(),
             uploads: Vec::new(),
@@ -86,18 +86,18 @@ impl Record {
         if self.graph.len() > 0 {
             Ok(())
         } else {
-            Err(PlanError::Empty { made: self.made.clone() })
+            Err(PlanError::Empty { made_at: self.made_at.clone() })
         }
     }
 
     /// The error for data that is given to an id of the batch numbered `id_of`.
     pub(crate) fn foreign_upload(&self, id_of: u64) -> DataError {
-        DataError::Foreign { id_of, batch: self.batch_id, made: self.made.clone() }
+        DataError::Foreign { id_of, batch: self.batch_id, made_at: self.made_at.clone() }
     }
 
     /// The error for a read by an id of the batch numbered `id_of`.
     pub(crate) fn foreign_result(&self, id_of: u64) -> ReadError {
-        ReadError::Foreign { id_of, batch: self.batch_id, made: self.made.clone() }
+        ReadError::Foreign { id_of, batch: self.batch_id, made_at: self.made_at.clone() }
     }
 
     pub(crate) fn upload(&self, node: NodeId) -> Result<usize, DataError> {

@@ -43,10 +43,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing yet, for the batch of `batch_id`, which was `made` at this place.
-    pub fn new(device: &Device, batch_id: u64, made: Place) -> Self {
+    /// Nothing yet, for the batch of `batch_id`, which was made at this place.
+    pub fn new(device: &Device, batch_id: u64, made_at: Place) -> Self {
         Self {
-            recorded: Arc::new(Record::new(device, batch_id, made)),
+            recorded: Arc::new(Record::new(device, batch_id, made_at)),
             slice_updates: HashMap::new(),
             changing: Vec::new(),
             mistakes: Vec::new(),

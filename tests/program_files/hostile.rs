@@ -49,6 +49,14 @@ fn sound_files_load() {
 }
 
 #[test]
+fn a_file_without_operations_is_refused() {
+    let mut empty = document(&json!([]));
+    empty["uploads"] = json!([]);
+    let error = error(&empty);
+    assert!(error.contains("its program has no operation"), "{error}");
+}
+
+#[test]
 fn later_versions_are_refused_by_name() {
     let mut later = document(&json!([upload()]));
     later["version"] = 2.into();

@@ -204,7 +204,8 @@ impl PlacementRequest<'_> {
             too_small = Some(second.backend);
         }
         if plans.is_empty() {
-            return Err(failed.unwrap_or(PlanError::Empty { made: None }));
+            let what = "no side can run the graph".to_owned();
+            return Err(failed.unwrap_or(PlanError::Invalid { pass: "placement", what }));
         }
         Ok((plans, too_small))
     }
