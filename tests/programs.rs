@@ -72,6 +72,20 @@ async fn many_tasks_run_one_program_at_once() {
 }
 
 #[tokio::test]
+async fn data_for_an_output_is_refused_with_the_names_of_uploads() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.input::<f32>("x", 2);
+    let (_, line) = (batch.outputs((x.relu(), x.neg())), line!());
+    batch.upload(&[1.0_f32]).named("scale");
+    let program = batch.compile().await.unwrap();
+    let given = [("output1", &[1.0_f32, 2.0]), ("x", &[1.0, 2.0])];
+    let error = program.run(given).await.unwrap_err().to_string();
+    let of = format!("neg (at tests/programs.rs:{line}) is an output");
+    let fix = "use the id that `input` or `upload` returned, or a name: \"scale\", \"x\"";
+    assert_eq!(error, format!("only uploads take data, and {of}; {fix}"));
+}
+
+#[tokio::test]
 async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
     for device in common::devices().await {
         let batch = GpuCommandBatch::new(&device);
@@ -183,9 +197,9 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let rows = format!("{fix}, or run a program with 3 rows by `run_rows`");
     says(three_rows, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 6; {rows}"));
     let fix = "use the id that `input` or `upload` returned";
-    let rule = |what| format!("only uploads take data, and this is the result of {what}; {fix}");
-    says(error((y, &[1.0; 4]).into()).await, &rule(&relu));
-    says(error(("z", &[1.0_f32; 4]).into()).await, &rule(&neg));
+    let rule = |what| format!("only uploads take data, and {what}; {fix}, or a name: \"x\"");
+    says(error((y, &[1.0; 4]).into()).await, &rule(format!("{relu} is none")));
+    says(error(("z", &[1.0_f32; 4]).into()).await, &rule(format!("{neg} is an output")));
     let of_another = error((foreign, &[1.0; 4]).into()).await;
     assert!(matches!(of_another, DataError::Foreign { .. }));
     let made = format!(" (made at tests/programs.rs:{}); give its data to ", line - 2);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::wording::{foreign, other_rows, others, quoted, type_to_ask_for};
+use super::wording::{foreign, or_a_name, other_rows, others, quoted, type_to_ask_for};
 use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
@@ -267,9 +267,18 @@ pub enum DataError {
     },
     /// The value that is to be written is not an upload.
     #[error(
-        "only uploads take data, and this is the result of {0}; use the id that `input` or `upload` returned"
+        "only uploads take data, and {of} is {}; use the id that `input` or `upload` returned{}",
+        if *is_output { "an output" } else { "none" },
+        or_a_name(there)
     )]
-    NotAnUpload(Origin),
+    NotAnUpload {
+        /// The value that was given data.
+        of: Origin,
+        /// True if runs download it.
+        is_output: bool,
+        /// The names of all uploads that have one.
+        there: Vec<String>,
+    },
     /// A file that cannot be read, or has the wrong contents.
     #[error("{name}: {reason}")]
     File {

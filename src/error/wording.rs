@@ -118,17 +118,27 @@ pub(crate) fn quoted(name: &str) -> String {
 /// The end of a message that nothing has the name: the nearest of the names that there are, and the first of them where
 /// they are many.
 pub(super) fn others(name: &str, there: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let shown: Vec<String> = there.iter().take(SHOWN).map(|name| quoted(name)).collect();
-    let more = match there.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     if there.is_empty() {
         return ", and there are none".into();
     }
     let verb = if there.len() == 1 { "is" } else { "are" };
-    format!("{}, but there {verb} {}{more}", nearest(name, there), shown.join(", "))
+    format!("{}, but there {verb} {}", nearest(name, there), listed(there))
+}
+
+/// The end of a message that asks for an id: the names that do as well.
+pub(super) fn or_a_name(there: &[String]) -> String {
+    if there.is_empty() { String::new() } else { format!(", or a name: {}", listed(there)) }
+}
+
+/// Names between quotes, the first of them where they are many.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| quoted(name)).collect();
+    let more = match names.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
 }
 
 /// The end of a message for `given` elements of a value of `op` of another `shape`: a program runs an input of other rows.

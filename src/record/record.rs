@@ -103,8 +103,17 @@ impl Record {
     pub(crate) fn upload(&self, node: NodeId) -> Result<usize, DataError> {
         match self.graph[node].op {
             Op::Upload(position) => Ok(position as usize),
-            _ => Err(DataError::NotAnUpload(self.origin(node))),
+            _ => Err(DataError::NotAnUpload {
+                of: self.origin(node),
+                is_output: self.graph.outputs().contains(&node),
+                there: self.upload_names(),
+            }),
         }
+    }
+
+    /// The names of the uploads that have one.
+    pub(crate) fn upload_names(&self) -> Vec<String> {
+        self.names.of(|node| matches!(self.graph[node].op, Op::Upload(_)))
     }
 
     /// The name of a value in messages.

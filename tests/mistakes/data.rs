@@ -93,10 +93,9 @@ fn writing_what_cannot_be_written() {
     let y = b.relu(x);
     let at = |line| format!("(at tests/mistakes/data.rs:{line})");
     let error = b.write(y, &[0.0; 6]).unwrap_err();
-    assert!(matches!(error, Error::Data(DataError::NotAnUpload(_))));
+    assert!(matches!(error, Error::Data(DataError::NotAnUpload { is_output: true, .. })));
     let want = format!(
-        "only uploads take data, and this is the result of relu {}; use the id that `input` or `upload` \
-         returned",
+        "only uploads take data, and relu {} is an output; use the id that `input` or `upload` returned",
         at(line + 1)
     );
     assert_eq!(error.to_string(), want);

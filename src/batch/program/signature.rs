@@ -161,17 +161,14 @@ impl Inner {
 
     /// The node of an input.
     pub(super) fn input_node(&self, key: ValueKey<'_>) -> Result<NodeId> {
-        let id = self.find(key).map_err(|unknown| match unknown {
+        let id = self.find_result(key).map_err(|unknown| match unknown {
             Unknown::Id { id_of } => self.recorded.foreign_upload(id_of),
-            Unknown::Name(name) => DataError::UnknownName { name, there: self.input_names() },
+            Unknown::Name(name) => {
+                DataError::UnknownName { name, there: self.recorded.upload_names() }
+            }
         })?;
         self.recorded.upload(id)?;
         Ok(id)
-    }
-
-    pub(super) fn input_names(&self) -> Vec<String> {
-        let is_upload = |node: NodeId| matches!(self.recorded.graph[node].op, Op::Upload(_));
-        self.recorded.names.of(is_upload)
     }
 
     /// The names by which the values that runs download or keep are read.
