@@ -213,9 +213,7 @@ pub enum MistakeKind {
     #[error("needs a vector, not {0}; use `reshape`")]
     NotAVector(Shape),
     /// A part of a layer of another shape than the others ask for.
-    #[error(
-        "{what} of shape {given}, where the other shapes ask for {wanted}; change it, or those"
-    )]
+    #[error("{what} of shape {given}, where the other shapes ask for {wanted}; {fix}")]
     LayerShape {
         /// The part.
         what: &'static str,
@@ -223,6 +221,8 @@ pub enum MistakeKind {
         given: Shape,
         /// The shape that would fit.
         wanted: Shape,
+        /// The cure.
+        fix: &'static str,
     },
     /// Two shapes that must be equal.
     #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]

@@ -98,15 +98,48 @@ fn recurrent_layers() {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
         b.gru(x, &[cell], h, forwards).0
     });
-    let weights = "lstm_cell: hidden weights (4 gates i, f, g and o, one below the other)";
-    refused_call(&misshaped(weights, "[15, 5]", "[20, 5]"), |b| {
-        let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
-        b.lstm_cell(x, LstmState::new(b, h, h), cell);
-    });
     refused(&misshaped("gru_cell: bias", "[5]", "[15]"), |b| {
         let (x, h) = (zeros(b, [2, 3]), zeros(b, [2, 5]));
         let (input, hidden) = (zeros(b, [15, 3]), zeros(b, [15, 5]));
         b.gru_cell(x, h, CellWeights::with_bias(b, input, hidden, [zeros(b, [5]); 2]))
+    });
+}
+
+#[test]
+fn weights_of_recurrent_layers() {
+    let forwards = Recurrence::default();
+    let of_lstm = "hidden weights (4 gates i, f, g and o, one below the other)";
+    let of_gru = "hidden weights (3 gates r, z and n, one below the other)";
+    let says = |of: &str, given: &str, wanted: &str, fix: &str| {
+        format!("{of} of shape {given}, where the other shapes ask for {wanted}; {fix}")
+    };
+    let fix = "it has 3 gates, as those of a GRU";
+    refused_call(&says(&format!("lstm_cell: {of_lstm}"), "[15, 5]", "[20, 5]", fix), |b| {
+        let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+        b.lstm_cell(x, LstmState::new(b, h, h), cell);
+    });
+    // The weights of 3 inputs and width 5, in several orders.
+    let (input, hidden) = ([15, 3], [15, 5]);
+    let (swap, transpose) = ("the input weights are of that shape: swap both", "`transpose` it");
+    let (any, lstm) = ("change it, or those", "it has 4 gates, as those of an LSTM");
+    let (hidden_weights, input_weights) =
+        (format!("gru: {of_gru}"), "gru: input weights".to_owned());
+    for ([w, r], of, given, wanted, fix) in [
+        ([hidden, input], &hidden_weights, "[15, 3]", "[15, 5]", swap),
+        ([hidden, hidden], &input_weights, "[15, 5]", "[15, 3]", any),
+        ([input, [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", transpose),
+        ([[3, 15], hidden], &input_weights, "[3, 15]", "[15, 3]", transpose),
+        ([[24, 3], [24, 6]], &hidden_weights, "[24, 6]", "[18, 6]", lstm),
+    ] {
+        refused(&says(of, given, wanted, fix), |b| {
+            let weights = CellWeights::new(b, zeros(b, w), zeros(b, r));
+            b.gru(zeros(b, [7, 2, 3]), &[weights], None, forwards).0
+        });
+    }
+    // The state tells the width where both weights are those of the input.
+    refused(&says(&hidden_weights, "[15, 3]", "[15, 5]", any), |b| {
+        let weights = CellWeights::new(b, zeros(b, input), zeros(b, input));
+        b.gru(zeros(b, [7, 2, 3]), &[weights], zeros(b, [1, 2, 5]), forwards).0
     });
 }
 

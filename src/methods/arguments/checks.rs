@@ -31,7 +31,8 @@ pub(in crate::methods) fn check_shape<'b, T: Element>(
     for operand in operands {
         let given = operand.known_shape()?;
         if given != wanted {
-            return Err(MistakeKind::LayerShape { what, given, wanted }.into());
+            let fix = "change it, or those";
+            return Err(MistakeKind::LayerShape { what, given, wanted, fix }.into());
         }
     }
     Ok(())

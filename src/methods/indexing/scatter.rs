@@ -104,7 +104,8 @@ fn scattered<'b, T: Element, I: Index>(
     }
     if source.dims() != fits {
         let (given, wanted) = (source, fits.into());
-        return Err(MistakeKind::LayerShape { what: "updates", given, wanted }.into());
+        let (what, fix) = ("updates", "change it, or those");
+        return Err(MistakeKind::LayerShape { what, given, wanted, fix }.into());
     }
     if count == 0 {
         return Ok(None);

@@ -85,6 +85,14 @@ impl CellKind {
         }
     }
 
+    /// The other kind, whose weights may be given by mistake.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Lstm => Self::Gru,
+            Self::Gru => Self::Lstm,
+        }
+    }
+
     /// The addend of the gates from the inputs of one step or of all.
     pub fn project<'b, T: Float>(
         self,

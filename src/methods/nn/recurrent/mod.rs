@@ -1,9 +1,11 @@
 //! Recurrent layers, made of products and elementwise operations: cells, and whole sequences as one graph.
 
 mod cell;
+mod sizes;
 
 pub use self::cell::CellWeights;
 use self::cell::{CellKind, CellState, CellTensors};
+use self::sizes::width_of_state;
 use crate::base::dtype::{Element, Float};
 use crate::batch::{
     BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor, TensorResult,
@@ -129,32 +131,8 @@ fn one_step<'b, T: Float>(
     weights: &CellWeights<T>,
 ) -> Result<CellState<'b, T>, Refusal> {
     let weights = CellTensors::new(x.batch(), weights);
-    let size = cell_sizes(x, weights, cell.gates(), Some(state))?;
+    let size = width_of_state(x, weights, cell, Some(state))?;
     cell.step(cell.project(x, weights), Some(state), weights, size)
-}
-
-/// The width of a cell's state, where all shapes fit: inputs are `[…, B, I]`, states `[…, B, H]`.
-fn cell_sizes<'b, T: Float>(
-    x: Tensor<'b, T>,
-    weights: CellTensors<'b, T>,
-    gates: usize,
-    state: Option<CellState<'b, T>>,
-) -> Result<usize, Refusal> {
-    let x = x.known_shape()?;
-    let hidden = weights.hidden.known_shape()?;
-    let size = hidden.dims().last().copied().unwrap_or(0);
-    let what = match gates {
-        3 => "hidden weights (3 gates r, z and n, one below the other)",
-        _ => "hidden weights (4 gates i, f, g and o, one below the other)",
-    };
-    check_shape(what, [weights.hidden], [gates * size, size])?;
-    let [.., batch, width] = *x.dims() else {
-        return Err(MistakeKind::Transpose(x).into());
-    };
-    check_shape("input weights", [weights.input], [gates * size, width])?;
-    check_shape("bias", weights.bias.into_iter().flatten(), gates * size)?;
-    check_shape("state", state.into_iter().flatten(), [batch, size])?;
-    Ok(size)
 }
 
 /// All layers over the whole sequence; the hidden states of the last, and the last states of every cell.
@@ -231,7 +209,7 @@ fn walk<'b, T: Float>(
     backwards: bool,
 ) -> Result<(Tensor<'b, T>, CellState<'b, T>), Refusal> {
     let b = x.batch();
-    let size = cell_sizes(x, weights, cell.gates(), start)?;
+    let size = width_of_state(x, weights, cell, start)?;
     let shape = x.known_shape()?;
     let (steps, batch) = (shape[0], shape[1]);
     // The inputs of all steps in one product.
