@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use onetrip::bytemuck::cast_slice;
 use onetrip::{
-    ClassLoss, Device, Error, GpuCommandBatch, Input, LossReduction, Result, RowResult, RowsError,
-    RunError,
+    CellWeights, ClassLoss, Device, Error, GpuCommandBatch, Input, LossReduction, Recurrence,
+    Result, RowResult, RowsError, RunError, Tensor,
 };
 
 fn numbers(count: usize) -> Vec<f32> {
@@ -162,6 +162,48 @@ async fn inputs_whose_rows_are_not_found_are_named_with_a_fix() -> Result<()> {
     let one =
         format!("{} of shape [1, 4, 3] was recorded with 1 row along axis 0", input("h", line));
     assert_eq!(error, format!("{one}; {fix}"));
+    Ok(())
+}
+
+/// A GRU of width 5 over inputs of 3, with biases.
+fn gru<'b>(x: Tensor<'b, f32>, state: Tensor<'b, f32>, batch_first: bool) -> Tensor<'b, f32> {
+    let b = x.batch();
+    let matrix = |rows, columns| b.upload_shaped(numbers(rows * columns), [rows, columns]);
+    let bias = b.upload(numbers(15));
+    let weights = CellWeights::with_bias(b, matrix(15, 3), matrix(15, 5), [bias, bias]);
+    x.gru(&[weights], state, Recurrence { batch_first, ..Recurrence::default() }).0
+}
+
+/// The value that lacks rows is the state, not what the layer computes of it.
+#[tokio::test]
+async fn states_of_layers_that_have_no_rows_are_named() -> Result<()> {
+    type State = fn(&GpuCommandBatch) -> Tensor<'_, f32>;
+    let states: [(&str, State); 2] = [
+        ("upload", |b| b.upload_shaped(numbers(20), [1, 4, 5])),
+        ("input \"h\"", |b| b.input("h", [1, 4, 5])),
+    ];
+    for (named, state) in states {
+        let b = GpuCommandBatch::new(&Device::cpu());
+        gru(b.input("x", [4, 2, 3]), state(&b), true);
+        let error = b.compile().await?.rows_of(["x"]).expect_err("a state of all rows");
+        let error = error.to_string();
+        assert!(error.starts_with("gru (at tests/rows.rs:"), "{error}");
+        assert!(error.contains(&format!(" reads {named} (at tests/rows.rs:")), "{error}");
+        let shape = "of shape [1, 4, 5], which has a value for each recorded row along axis 1,";
+        assert!(error.contains(shape), "{error}");
+    }
+    // A constant is the same for all rows.
+    let record = |b: &GpuCommandBatch, rows| {
+        gru(b.input("x", [rows, 2, 3]), b.full([1, rows, 5], 0.5), true).named("y");
+    };
+    let (batch, own) = (GpuCommandBatch::new(&Device::cpu()), GpuCommandBatch::new(&Device::cpu()));
+    record(&batch, 4);
+    record(&own, 3);
+    let x = numbers(3 * 6);
+    let got = batch.compile().await?.run_rows([("x", &x)]).await?.read::<f32>("y").await?;
+    let want = own.compile().await?.run([("x", &x)]).await?.read::<f32>("y").await?;
+    assert!(got.iter().zip(&want).all(|(got, want)| (got - want).abs() < 1e-6), "{got:?} {want:?}");
+    assert_eq!(got.len(), want.len());
     Ok(())
 }
 

@@ -95,7 +95,12 @@ fn growth(graph: &Graph, rows: usize, id: NodeId, at: RowAxis) -> Option<Growth>
                 let at = at.reshaped(to, shape(input), rows)?;
                 Some(Growth::With(smallvec![(input, at)]))
             }
-            Move::Slice(_) | Move::Window { .. } => None,
+            Move::Slice(ranges) => {
+                let (range, whole) = (ranges[at.axis], shape(input)[at.axis]);
+                let is_whole = (range.start, range.step, range.count) == (0, 1, whole);
+                is_whole.then(|| with(input, at.axis))
+            }
+            Move::Window { .. } => None,
         },
         (Op::MatMul(_), Some(&input)) => {
             let dims = MatMulDims::of(shape(input), shape(node.inputs[1])).ok()?;
