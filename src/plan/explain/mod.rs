@@ -10,6 +10,7 @@ mod reasons;
 mod side_table;
 mod text;
 mod transfers;
+mod value_names;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 
 use self::side_table::table;
 use self::text::Printer;
+use self::value_names::value_names;
 use super::{Home, Pieces, PlacedGraph, Plan, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
@@ -107,11 +109,12 @@ impl Explanation {
     }
 
     fn text(&self) -> String {
-        let Self { placed, chosen_by, residents, names, .. } = self;
+        let Self { placed, chosen_by, residents, graph, .. } = self;
+        let names = value_names(graph, placed, &self.names);
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
-            Printer::new(plan, &limits, names).print(text);
+            Printer::new(plan, &limits, &names).print(text);
         };
         let mut text = self.heading().join("\n  ") + "\n";
         match &placed.pieces {
@@ -272,6 +275,7 @@ mod tests {
         let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
         let mut text = head(&plan) + "\n";
         let names = batch.recorded().names.by_node();
+        let names = names.into_iter().map(|(node, name)| (node, vec![name])).collect();
         Printer::new(&plan, &target.limits, &names).print(&mut text);
         text
     }

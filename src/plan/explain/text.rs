@@ -1,14 +1,12 @@
 //! The text of one plan: its sources, kernels and results.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use super::not_fused::Unfused;
+use super::value_names::ValueNames;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::Limits;
 use crate::error::quoted;
-use crate::graph::NodeId;
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
 use crate::plan::order::memory::lives;
@@ -22,15 +20,14 @@ const NAMED: usize = 3;
 pub(super) struct Printer<'a> {
     plan: &'a Plan,
     limits: &'a Limits,
-    /// The names that the user gave to values.
-    names: &'a HashMap<NodeId, Arc<str>>,
+    names: &'a ValueNames,
     unfused: Unfused<'a>,
     /// The values of each slot, each after the last step that needs it, in the order of these steps.
     tenants: Vec<Vec<(usize, ValueId)>>,
 }
 
 impl<'a> Printer<'a> {
-    pub fn new(plan: &'a Plan, limits: &'a Limits, names: &'a HashMap<NodeId, Arc<str>>) -> Self {
+    pub fn new(plan: &'a Plan, limits: &'a Limits, names: &'a ValueNames) -> Self {
         let mut tenants = vec![Vec::new(); plan.slots.len()];
         for ((value, life), id) in plan.values.iter().zip(lives(plan)).zip(0..) {
             if let (Home::Slot(slot) | Home::Upload { slot: Some(slot), .. }, Some(life)) =
@@ -138,12 +135,11 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The number of a value, and its name if it has one.
+    /// The number of a value, and its names.
     fn name(&self, id: ValueId) -> String {
-        match self.names.get(&self.plan.values[id.index()].node) {
-            Some(name) => format!("v{} {}", id.0, quoted(name)),
-            None => format!("v{}", id.0),
-        }
+        let names = self.names.get(&self.plan.values[id.index()].node);
+        let names = names.into_iter().flatten().map(|name| quoted(name));
+        std::iter::once(format!("v{}", id.0)).chain(names).collect::<Vec<_>>().join(" ")
     }
 
     fn value(&self, id: ValueId) -> String {
