@@ -155,11 +155,7 @@ async fn metrics_print_which_times_are_sums_over_runs() {
     let sums = "\nsummed over runs, overlapping ones too: first copy to last result ";
     let (_, times) = text.split_once(sums).expect(&text);
     let times = times.lines().next().unwrap();
-    assert!(
-        times.contains("(predicted ") && times.contains(", wait for memory budget 0 "),
-        "{text}"
-    );
-    assert!(times.contains("; compile "), "{text}");
+    assert!(times.contains("(predicted ") && !times.contains("budget"), "no run waits: {text}");
     let page = metrics.to_prometheus();
     let sums = "summed over runs, overlapping ones too, in seconds.";
     for name in ["run", "wait"] {

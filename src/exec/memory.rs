@@ -48,8 +48,9 @@ impl fmt::Display for MemoryCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [live, idle, peak] =
             [self.live_bytes, self.idle_bytes, self.peak_bytes].map(units::bytes);
-        let (hits, misses) = (units::count(self.hits, "hit"), units::count(self.misses, "miss"));
-        write!(f, "{live} in use, {idle} idle, {peak} at most; {hits}, {misses}")
+        let made = units::count(self.misses, "allocation");
+        let reused = units::count(self.hits, "reuse");
+        write!(f, "{live} in use, {idle} idle, {peak} at most; {made}, {reused}")
     }
 }
 

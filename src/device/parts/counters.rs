@@ -148,28 +148,54 @@ impl Metrics {
     }
 }
 
+/// The text leaves out what did not happen.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |nanoseconds: u64| seconds(nanoseconds as f64 * 1e-9);
+        let sides = list(&[(self.cpu_runs, "cpu"), (self.gpu_runs, "gpu")]);
         let runs = count(self.cpu_runs + self.gpu_runs, "run");
-        let Self { cpu_runs, gpu_runs, running, failed, cancelled, late, repeated, .. } = self;
-        write!(f, "{runs} ({cpu_runs} cpu, {gpu_runs} gpu), {running} under way, ")?;
-        write!(f, "{failed} failed, {cancelled} cancelled, {late} late, {repeated} repeated; ")?;
-        writeln!(f, "{} shared a submit", self.shared_submits)?;
+        let sides = if sides.is_empty() { sides } else { format!(" ({sides})") };
+        write!(f, "{runs}{sides}, {} failed", self.failed)?;
+        let others = list(&[
+            (self.running, "under way"),
+            (self.cancelled, "cancelled"),
+            (self.late, "late"),
+            (self.repeated, "repeated"),
+            (self.shared_submits, "shared a submit"),
+        ]);
+        writeln!(f, "{}{others}", if others.is_empty() { "" } else { ", " })?;
         let [kernels, pipelines] =
             [(self.kernels, "kernel"), (self.pipelines_compiled, "pipeline")]
                 .map(|(n, noun)| count(n, noun));
         let (up, down) = (bytes(self.bytes_up), bytes(self.bytes_down));
-        writeln!(f, "{kernels}, {up} up, {down} down; {pipelines} compiled")?;
-        let (run, predicted) = (time(self.run_nanoseconds), time(self.predicted_nanoseconds));
-        let (compile, wait) = (time(self.compile_nanoseconds), time(self.wait_nanoseconds));
-        write!(f, "summed over runs, overlapping ones too: first copy to last result {run} ")?;
-        writeln!(f, "(predicted {predicted}), wait for memory budget {wait}; compile {compile}")?;
-        let (up, down) = (bytes(self.resident_bytes_up), bytes(self.resident_bytes_down));
-        let (brought, fetched) = (self.residents_up, self.residents_down);
-        writeln!(f, "residents moved alone: {brought} up ({up}), {fetched} down ({down})")?;
-        self.pools.fmt(f)
+        write!(f, "{kernels}, {up} up, {down} down")?;
+        if self.pipelines_compiled > 0 {
+            write!(f, "; {pipelines} compiled in {}", time(self.compile_nanoseconds))?;
+        }
+        if self.run_nanoseconds > 0 {
+            let (run, predicted) = (time(self.run_nanoseconds), time(self.predicted_nanoseconds));
+            write!(
+                f,
+                "\nsummed over runs, overlapping ones too: first copy to last result {run} "
+            )?;
+            write!(f, "(predicted {predicted})")?;
+            if self.wait_nanoseconds > 0 {
+                write!(f, ", wait for memory budget {}", time(self.wait_nanoseconds))?;
+            }
+        }
+        if self.residents_up + self.residents_down > 0 {
+            let (up, down) = (bytes(self.resident_bytes_up), bytes(self.resident_bytes_down));
+            let (brought, fetched) = (self.residents_up, self.residents_down);
+            write!(f, "\nresidents moved alone: {brought} up ({up}), {fetched} down ({down})")?;
+        }
+        write!(f, "\n{}", self.pools)
     }
+}
+
+/// The numbers with their words, but for those that are 0.
+fn list(numbers: &[(u64, &str)]) -> String {
+    let some = numbers.iter().filter(|(number, _)| *number > 0);
+    some.map(|(number, word)| format!("{number} {word}")).collect::<Vec<_>>().join(", ")
 }
 
 /// A run under way, which counts as cancelled unless it is said to have ended.
@@ -216,15 +242,50 @@ pub struct PoolStats {
     pub losses: u64,
 }
 
+/// The text leaves out the GPU where nothing used its memory.
 impl fmt::Display for PoolStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "memory of the gpu: {}", self.gpu)?;
+        if self.gpu != MemoryCounts::default() {
+            writeln!(f, "memory of the gpu: {}", self.gpu)?;
+        }
         writeln!(f, "memory of the host: {}", self.host)?;
-        let (hits, misses) = (count(self.plan_hits, "hit"), count(self.plan_misses, "miss"));
-        write!(f, "plans: {} held; {hits}, {misses}", self.plans)?;
+        write!(f, "plans: {} held, {} made, ", self.plans, self.plan_misses)?;
+        write!(f, "reused {}", count(self.plan_hits, "time"))?;
         if self.losses > 0 {
             write!(f, "\nthe gpu was lost {}", count(self.losses, "time"))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_leaves_out_what_did_not_happen() {
+        let host = MemoryCounts { hits: 1, misses: 9, live_bytes: 64, ..MemoryCounts::default() };
+        let pools = PoolStats { host, plan_misses: 2, plans: 2, ..PoolStats::default() };
+        let mut metrics = Metrics { cpu_runs: 3, kernels: 3, pools, ..Metrics::default() };
+        let want = "3 runs (3 cpu), 0 failed\n3 kernels, 0 B up, 0 B down\n\
+                    memory of the host: 64 B in use, 0 B idle, 0 B at most; 9 allocations, 1 reuse\n\
+                    plans: 2 held, 2 made, reused 0 times";
+        assert_eq!(metrics.to_string(), want);
+        (metrics.gpu_runs, metrics.late, metrics.residents_up) = (1, 2, 1);
+        (metrics.pipelines_compiled, metrics.compile_nanoseconds) = (1, 5000);
+        (metrics.run_nanoseconds, metrics.wait_nanoseconds) = (2000, 1000);
+        metrics.pools.gpu.misses = 1;
+        let all = metrics.to_string();
+        assert!(all.starts_with("4 runs (3 cpu, 1 gpu), 0 failed, 2 late\n"), "{all}");
+        for line in [
+            "; 1 pipeline compiled in 5.0 µs\n",
+            "last result 2.0 µs (predicted 0 ns), wait for memory budget 1.0 µs\n",
+            "residents moved alone: 1 up (0 B), 0 down (0 B)\n",
+            "memory of the gpu: ",
+        ] {
+            assert!(all.contains(line), "{line}: {all}");
+        }
+        let none = Metrics::default().to_string();
+        assert!(none.starts_with("0 runs, 0 failed\n0 kernels"), "{none}");
     }
 }
