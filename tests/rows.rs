@@ -207,6 +207,38 @@ async fn states_of_layers_that_have_no_rows_are_named() -> Result<()> {
     Ok(())
 }
 
+/// An axis of time as long as there are rows is taken for theirs: the messages say so.
+#[tokio::test]
+async fn the_axes_that_were_taken_for_rows_are_named() -> Result<()> {
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let line = line!() + 1;
+    let x = b.input::<f32>("x", [4, 4, 3]);
+    gru(x, b.full([1, 4, 5], 0.5), false);
+    let error = b.compile().await?.rows().expect_err("steps are no rows").to_string();
+    let x = format!("axis 0 of input \"x\" (at tests/rows.rs:{line}) of shape [4, 4, 3]");
+    assert!(
+        error.starts_with("gru (at ") && error.contains(&format!("; rows are {x}: ")),
+        "{error}"
+    );
+
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let line = line!() + 1;
+    let (x, steps) = (b.input::<f32>("x", [4, 4, 3]), b.input::<f32>("steps", [4, 3]));
+    let _ = b.input::<f32>("other", [4, 3]).relu();
+    let _ = x + steps;
+    let program = b.compile().await?;
+    let error = program.rows().expect_err("two axes").to_string();
+    let at = |axis, name, shape| {
+        format!("axis {axis} of input {name:?} (at tests/rows.rs:{line}) of shape {shape}")
+    };
+    let want = format!("; rows are {} and {}: ", at(0, "x", "[4, 4, 3]"), at(0, "steps", "[4, 3]"));
+    assert!(error.contains(&want), "{error}");
+    let rows = program.rows_of(["x"])?;
+    assert_eq!(rows.inputs().collect::<Vec<_>>(), [(Some("x"), 0)]);
+    assert!(format!("{rows:?}").ends_with(", recorded with 4, axis 0 of \"x\")"), "{rows:?}");
+    Ok(())
+}
+
 /// An axis of size 1 before that of the rows leaves them one after another in memory.
 #[tokio::test]
 async fn rows_may_be_along_the_second_axis_of_an_input() -> Result<()> {

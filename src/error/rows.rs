@@ -16,7 +16,7 @@ use crate::base::shape::Shape;
 /// let x = batch.input::<f32>("x", [4, 3]);
 /// x.softmax(0); // over the rows
 /// let program = batch.compile().await?;
-/// let Err(Error::Rows(RowsError::Mixes { of, why })) = program.rows() else { panic!("rows mix") };
+/// let Err(Error::Rows(RowsError::Mixes { of, why, .. })) = program.rows() else { panic!("rows mix") };
 /// println!("{of}: {why}");
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
@@ -24,12 +24,18 @@ use crate::base::shape::Shape;
 #[non_exhaustive]
 pub enum RowsError {
     /// An operation computes a row from others, or from its position.
-    #[error("{of} mixes rows: {why}; run the program as it was recorded")]
+    #[error(
+        "{of} mixes rows: {why}; rows are {}: put rows in front, name the inputs with rows by `rows_of`, \
+         or run the program as it was recorded",
+        wording::rows_along(inputs)
+    )]
     Mixes {
         /// The operation.
         of: Origin,
         /// The reason.
         why: &'static str,
+        /// The inputs that it depends on, each with its shape and with the axis that was taken for that of its rows.
+        inputs: Vec<(Origin, Shape, usize)>,
     },
     /// An operation reads rows beside a value without rows that has an element for each recorded row.
     #[error(
@@ -90,7 +96,7 @@ pub enum RowsError {
     Keeps(Origin),
     /// Data that is no whole number of rows.
     #[error(
-        "{of} takes rows of {row}, and {given} elements are no whole number of them; {}",
+        "{of} takes rows of {row} along axis {axis}, and {given} elements are no whole number of them; {}",
         wording::whole_rows(row, *given)
     )]
     Part {
@@ -98,6 +104,8 @@ pub enum RowsError {
         of: Origin,
         /// The shape of one row.
         row: Shape,
+        /// The axis of its rows.
+        axis: usize,
         /// The number of elements given.
         given: usize,
     },

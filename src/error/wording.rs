@@ -1,5 +1,7 @@
 //! Words that several messages share: lists of names, axes and masks.
 
+use std::fmt;
+
 use crate::base::place::Place;
 use crate::base::shape::Shape;
 
@@ -92,6 +94,16 @@ pub(super) fn range(rank: usize) -> String {
 /// A number of rows in words.
 pub(super) fn rows(count: usize) -> String {
     format!("{count} {}", if count == 1 { "row" } else { "rows" })
+}
+
+/// The axes of rows of inputs, each with its shape; the first of them where they are many.
+pub(super) fn rows_along(inputs: &[(impl fmt::Display, Shape, usize)]) -> String {
+    const SHOWN: usize = 3;
+    let axis =
+        |(input, shape, axis): &(_, _, _)| format!("axis {axis} of {input} of shape {shape}");
+    let shown: Vec<String> = inputs.iter().take(SHOWN).map(axis).collect();
+    let more = if inputs.len() > SHOWN { " and of others" } else { "" };
+    shown.join(" and ") + more
 }
 
 /// The cure for `given` elements that are no whole number of rows.

@@ -107,6 +107,11 @@ impl Graph {
         self.needed_by(outputs.iter().chain(&self.keeps).chain(&self.updates), |_| false)
     }
 
+    /// The node `result` and those that it needs.
+    pub fn needed_for(&self, result: NodeId) -> SecondaryMap<NodeId, ()> {
+        self.needed_by(std::iter::once(&result), |_| false)
+    }
+
     /// `results` and the nodes that they need, where those for which `is_given` holds need none.
     fn needed_by<'a>(
         &self,

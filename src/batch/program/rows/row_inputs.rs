@@ -52,7 +52,8 @@ impl Rows {
                 _ => given.checked_div(row.elements()).unwrap_or(0),
             };
             if own.checked_mul(row.elements()) != Some(given) {
-                return Err(RowsError::Part { of: recorded.origin(id), row, given }.into());
+                let of = recorded.origin(id);
+                return Err(RowsError::Part { of, row, axis, given }.into());
             }
             let whole = of_rows(&ty.shape, axis, own);
             self.program.0.check_size(id, &whole, &input)?;

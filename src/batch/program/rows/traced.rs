@@ -7,7 +7,7 @@ use super::plans::RowPlans;
 use crate::base::shape::Shape;
 use crate::batch::ValueKey;
 use crate::batch::program::compiled::Program;
-use crate::error::{Result, RowsError};
+use crate::error::{Result, RowsError, quoted};
 use crate::graph::{Mixing, NodeId, RowAxis, RowReduction, RowTrace};
 use crate::ops::Op;
 use crate::record::Record;
@@ -140,7 +140,15 @@ impl Program {
             return Err(RowsError::Keeps(of(kept)).into());
         }
         let mixes = |mixing: Mixing| match mixing {
-            Mixing::Rows { node, why } => RowsError::Mixes { of: of(node), why },
+            Mixing::Rows { node, why } => {
+                let needed = graph.needed_for(node);
+                let reached = inputs.iter().filter(|&&input| needed.contains_key(input));
+                let inputs = reached.map(|&input| {
+                    let shape = shape(input);
+                    (of(input), shape.clone(), RowAxis::of_input(shape).axis)
+                });
+                RowsError::Mixes { of: of(node), why, inputs: inputs.collect() }
+            }
             Mixing::Long { node, operand, axis } => {
                 let shape = Box::new(shape(operand).clone());
                 RowsError::Long { of: of(node), operand: of(operand), shape, axis }
@@ -157,6 +165,27 @@ impl Rows {
     #[must_use]
     pub fn recorded_rows(&self) -> usize {
         self.plans.recorded_rows
+    }
+
+    /// The name of each input with rows, if it has one, and the axis of its rows: the first one whose size is not 1. An
+    /// axis of time that stands there is taken for that of rows.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let (x, state) = (batch.input::<f32>("x", [4, 3]), batch.input::<f32>("state", [1, 4, 3]));
+    /// (x + state.squeeze(0)).named("y");
+    /// let rows = batch.compile().await?.rows()?;
+    /// assert_eq!(rows.inputs().collect::<Vec<_>>(), [(Some("x"), 0), (Some("state"), 1)]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    pub fn inputs(&self) -> impl Iterator<Item = (Option<&str>, usize)> {
+        let Record { graph, names, .. } = &*self.program.0.recorded;
+        self.plans.inputs.iter().map(|&id| {
+            let RowAxis { axis, .. } = RowAxis::of_input(&graph[id].ty.shape);
+            (names.first(id).map(|name| &**name), axis)
+        })
     }
 
     /// The name of each output, if it has one, and how it depends on rows.
@@ -178,6 +207,11 @@ impl Rows {
 
 impl fmt::Debug for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rows({:?}, recorded with {})", self.program, self.plans.recorded_rows)
+        let (program, recorded) = (&self.program, self.plans.recorded_rows);
+        write!(f, "Rows({program:?}, recorded with {recorded}")?;
+        for (name, axis) in self.inputs() {
+            write!(f, ", axis {axis} of {}", name.map_or_else(|| "an input".into(), quoted))?;
+        }
+        f.write_str(")")
     }
 }
