@@ -239,6 +239,29 @@ async fn the_axes_that_were_taken_for_rows_are_named() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn programs_for_other_numbers_of_rows_explain_and_profile() -> Result<()> {
+    let record = |b: &GpuCommandBatch, rows| {
+        b.input::<f32>("x", [rows, 3]).softmax(1).named("y");
+    };
+    let (batch, own) = (GpuCommandBatch::new(&Device::cpu()), GpuCommandBatch::new(&Device::cpu()));
+    record(&batch, 4);
+    record(&own, 7);
+    let program = batch.compile().await?;
+    let rows = program.rows()?;
+    let seven = rows.program(7).await?;
+    assert_eq!(seven.fingerprint(), own.compile().await?.fingerprint());
+    assert_eq!(rows.program(4).await?.fingerprint(), program.fingerprint());
+    let text = seven.explain()?.to_string();
+    assert!(text.contains(" \"y\" f32[7, 3]") && !text.contains("[4, 3]"), "{text}");
+    let x = numbers(21);
+    let profile = seven.profile([("x", &x)]).await?;
+    assert_eq!(profile.kernels.len(), 1);
+    let got = seven.run([("x", &x)]).await?.read::<f32>("y").await?;
+    assert_eq!(got, program.run_rows([("x", &x)]).await?.read::<f32>("y").await?);
+    Ok(())
+}
+
 /// An axis of size 1 before that of the rows leaves them one after another in memory.
 #[tokio::test]
 async fn rows_may_be_along_the_second_axis_of_an_input() -> Result<()> {

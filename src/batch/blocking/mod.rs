@@ -158,6 +158,7 @@ twins!(Rows {
     compute run: run_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
     wait run_within: run_within_blocking<'a, K>(&self,)
         (limit: Duration, inputs: impl Inputs<'a, K>) -> Outputs;
+    wait program: program_blocking(&self,)(rows: usize) -> Program;
 });
 
 twins!(Outputs {

@@ -151,6 +151,30 @@ impl Rows {
         self.run_listed(&mut inputs.list(), Some(limit))
     }
 
+    /// The program for so many rows, with its plan: to [`explain`](Program::explain) it, or to
+    /// [`profile`](Program::profile) a run. Its inputs take as many rows, by the same ids and names. A run of other than
+    /// 2ⁿ rows, or of more than 1024, consists of [chunks](Self::run), each with a program of its own.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [8, 2]);
+    /// x.relu().named("y");
+    /// let program = batch.compile().await?;
+    /// let of_two = program.rows()?.program(2).await?;
+    /// println!("{}", of_two.explain()?);
+    /// let profile = of_two.profile([(x, &[1.0, -2.0, 3.0, -4.0])]).await?;
+    /// assert_eq!(profile.kernels.len(), 1);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`RowsError::Number`]; as [`GpuCommandBatch::compile`](crate::GpuCommandBatch::compile).
+    pub fn program(&self, rows: usize) -> BoxFuture<'_, Result<Program>> {
+        Box::pin(self.program_for_rows(rows))
+    }
+
     fn run_listed<'s, 'a: 's>(
         &'s self,
         inputs: &mut dyn Iterator<Item = Input<'a>>,
@@ -291,6 +315,9 @@ impl Rows {
             return Ok(program.clone());
         }
         let program = Program::compiled(Arc::new(self.record_for_rows(rows)?)).await?;
+        if rows > 0 && !rows.is_power_of_two() {
+            return Ok(program);
+        }
         Ok(self.plans.programs.lock().entry(rows).or_insert(program).clone())
     }
 
