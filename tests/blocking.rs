@@ -236,3 +236,18 @@ fn every_async_method_has_a_twin() {
     }
     assert!(count > 20, "{count}");
 }
+
+#[test]
+fn the_batch_of_one_result_has_the_callers_line() {
+    let device = Device::cpu();
+    let foreign = GpuCommandBatch::new(&device).upload(&[1.0_f32]).id();
+    let mut error = None;
+    let line = line!() + 1;
+    let result = device.eval_blocking(|batch| {
+        error = batch.write(foreign, &[2.0]).err();
+        batch.full(1, 0.0_f32)
+    });
+    assert_eq!(result.expect("a run"), [0.0]);
+    let error = error.expect("an id of another batch").to_string();
+    assert!(error.contains(&format!("(made at tests/blocking.rs:{line})")), "{error}");
+}

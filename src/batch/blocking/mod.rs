@@ -43,6 +43,7 @@ macro_rules! twins {
                 ///
                 /// # Errors
                 #[doc = concat!("As [`", stringify!($of), "::", stringify!($method), "`].")]
+                #[track_caller]
                 pub fn $twin $(<$($generic),+ $(: $of_generic)?>)? (
                     $($receiver)* $($argument: $type),*
                 ) -> Result<$output> {
