@@ -118,14 +118,6 @@ pub(crate) fn try_unspecified(len: usize) -> Result<Vec<u32>, DeviceError> {
     try_zeroed(len)
 }
 
-/// Writes to each page of `memory`, by this thread and others. A page that is touched for the first time takes a µs.
-pub(crate) fn touch(memory: &mut [u8]) {
-    const PAGE: usize = 4096;
-    let touch =
-        |(): &mut (), part: &mut [u8]| part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
-    threads::for_each(memory.chunks_mut(SHARED).collect(), || (), touch);
-}
-
 /// Returns the error of a host without `bytes` of free memory.
 pub(crate) fn exhausted(bytes: u64) -> DeviceError {
     DeviceError::OutOfMemory { doing: format!("allocating {} of host memory", units::bytes(bytes)) }

@@ -9,7 +9,7 @@ use crate::base::sync::{Arc, Mutex};
 use crate::error::DeviceError;
 use crate::exec::janitor::Sweep;
 use crate::exec::memory::MemoryCounts;
-use crate::exec::{Allocator, HostBuffer, memory};
+use crate::exec::{Allocator, HostBuffer, memory, threads};
 
 /// Buffers of earlier runs. The pool holds results too, and reuses them once their last other holder is gone.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl HostPool {
         let touched = |words| {
             let (mut buffer, is_reused) = self.buffer(DType::U32, words).ok()?;
             if !is_reused {
-                memory::touch(buffer.bytes_mut());
+                threads::touch(buffer.bytes_mut());
             }
             Some(Arc::new(buffer))
         };

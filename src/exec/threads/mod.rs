@@ -156,6 +156,15 @@ pub(crate) fn fill(to: &mut [u32], word: u32) {
     for_each(to.chunks_mut(PART).collect(), || (), |(), part| part.fill(word));
 }
 
+/// Writes to each page of `memory`. A page that is touched for the first time takes a µs.
+pub(crate) fn touch(memory: &mut [u8]) {
+    const PAGE: usize = 4096;
+    const PART: usize = 256 * PAGE;
+    let touch =
+        |(): &mut (), part: &mut [u8]| part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+    for_each(memory.chunks_mut(PART).collect(), || (), touch);
+}
+
 /// Returns the results of `work` for each item, in order. The items are shared out as by [`for_each`], over threads
 /// that stay. A driver may hang if a thread that used it ends while another closes a device.
 pub(crate) fn map_each<T: Send, S, R: Send>(
