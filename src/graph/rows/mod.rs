@@ -42,7 +42,7 @@ impl Graph {
         traces: &Traces,
         rows: usize,
         to: usize,
-    ) -> Result<Self, (NodeId, MistakeKind)> {
+    ) -> Result<Self, (NodeId, Box<MistakeKind>)> {
         let mut graph = self.clone();
         for &id in &self.order {
             let Some(trace) = traces.get(id) else {
@@ -59,7 +59,8 @@ impl Graph {
                 let dims =
                     dims.map(|(axis, &dim)| if axis == at.axis { scale(dim) } else { Some(dim) });
                 let Some(shape) = dims.collect::<Option<Shape>>() else {
-                    return Err((id, MistakeKind::TooLarge(node.ty.shape.clone())));
+                    let what = MistakeKind::TooLarge(node.ty.shape.clone());
+                    return Err((id, Box::new(what)));
                 };
                 if let Op::Move { to: movement, .. } = &mut node.op {
                     match movement {
@@ -75,14 +76,15 @@ impl Graph {
                 node.ty.shape = shape;
             }
             let node = &graph[id];
-            crate::ops::check_size(&node.ty.shape).map_err(|what| (id, what))?;
+            crate::ops::check_size(&node.ty.shape).map_err(|what| (id, Box::new(what)))?;
             let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &graph[input].ty).collect();
             match expected_type(&node.op, &inputs, &node.ty) {
                 Ok(ty) if ty == node.ty => {}
                 Ok(ty) => {
-                    return Err((id, MistakeKind::Broadcast(node.ty.shape.clone(), ty.shape)));
+                    let what = MistakeKind::Broadcast(node.ty.shape.clone(), ty.shape);
+                    return Err((id, Box::new(what)));
                 }
-                Err(what) => return Err((id, what)),
+                Err(what) => return Err((id, Box::new(what))),
             }
         }
         Ok(graph)
