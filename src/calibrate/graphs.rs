@@ -102,7 +102,7 @@ impl ProbeRecorder {
                 )?
             }
             ProbePiece::Softmax => {
-                let x = self.resident([elements / ROW, ROW]);
+                let x = self.resident([(elements / ROW).max(1), ROW]);
                 self.apply(Op::Row { op: Normalization::Softmax, axis: 1 }, &[x])?
             }
             ProbePiece::Product { m, n, k } => {

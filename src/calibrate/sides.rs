@@ -231,3 +231,27 @@ async fn reading(
         Reading::new(size, times, &timing.difference)
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cost::{DeviceProfile, Limits};
+    use crate::plan::{Target, plan};
+
+    #[test]
+    fn a_probe_of_the_smallest_size_has_work() {
+        let profile = Arc::new(DeviceProfile::typical(2));
+        let target = Target { backend: Backend::Cpu, limits: Limits::cpu(), profile };
+        for (what, piece, _) in GROUPS {
+            let graph = graphs::pieces(piece, SIZES[0], 1).expect("a graph");
+            let made = plan(&graph, &target).expect("a sound graph");
+            assert!(
+                made.steps.iter().all(|step| step.cost.flops > 0 || what == "memory"),
+                "{what}"
+            );
+            assert_eq!(made.dispatches(), 1, "{what}");
+        }
+    }
+}
