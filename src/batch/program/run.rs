@@ -27,6 +27,9 @@ impl GpuCommandBatch {
     /// Shapes are those recorded. [`Program::run_rows`] serves any number of rows, where no operation mixes them.
     /// Programs that differ only in the leading dimension share most kernels.
     ///
+    /// For the cores, it also starts the threads that help and touches the memory of a run, up to 256 MiB, which the
+    /// device's pool keeps as idle.
+    ///
     /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
     /// first run may take seconds: make one before runs that have a deadline.
     ///

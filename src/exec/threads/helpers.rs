@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::LazyLock;
 use std::thread;
 
-use super::pool::{comes_soon, count};
+use super::pool::{comes_soon, count, whole_cores};
 use crate::base::process::is_forked_child;
 use crate::base::sync::{AtomicUsize, Condvar, Mutex, Ordering};
 
@@ -72,19 +72,18 @@ impl Drop for ActiveRun {
 
 /// Counts the cores and starts the first helper, so that no run waits for either.
 pub(crate) fn start() {
-    OF_PROCESS.start_first();
+    if is_forked_child() {
+        return;
+    }
+    let mut queue = OF_PROCESS.queue.lock();
+    if queue.started == 0 {
+        OF_PROCESS.bring_one(&mut queue);
+    }
 }
 
 /// Leaves `work` to the first helper that is free.
 pub(super) fn spawn(work: impl Help + 'static) {
     OF_PROCESS.push(Box::new(work));
-}
-
-/// The cores of this machine, each counted once if it runs several threads. Where the system does not tell, it does.
-fn whole_cores() -> usize {
-    let several = std::fs::read_to_string("/sys/devices/system/cpu/smt/active");
-    let threads = if several.is_ok_and(|active| active.trim() == "0") { 1 } else { 2 };
-    thread::available_parallelism().map_or(1, std::num::NonZero::get).div_ceil(threads)
 }
 
 impl Helpers {
@@ -107,13 +106,6 @@ impl Helpers {
         queue.work.push_back(work);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         if queue.spinning < queue.work.len() {
-            self.bring_one(&mut queue);
-        }
-    }
-
-    fn start_first(&'static self) {
-        let mut queue = self.queue.lock();
-        if queue.started == 0 && !is_forked_child() {
             self.bring_one(&mut queue);
         }
     }

@@ -1,6 +1,8 @@
 //! The threads that a team has, and how they wait for each other.
 
+use std::num::NonZero;
 use std::time::Duration;
+use std::{fs, thread};
 
 pub(super) use super::helpers::{Help, spawn};
 use crate::base::clock::Instant;
@@ -14,6 +16,13 @@ const LOOKS: usize = 16;
 /// Number of threads that runs are shared out over.
 pub(crate) fn count() -> usize {
     rayon::current_num_threads()
+}
+
+/// The cores of this machine, each counted once if it runs several threads. Where the system does not tell, it does.
+pub(super) fn whole_cores() -> usize {
+    let several = fs::read_to_string("/sys/devices/system/cpu/smt/active");
+    let threads = if several.is_ok_and(|active| active.trim() == "0") { 1 } else { 2 };
+    thread::available_parallelism().map_or(1, NonZero::get).div_ceil(threads)
 }
 
 /// Spins until `happened`, but not for long. Returns whether it did.

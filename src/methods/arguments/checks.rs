@@ -8,6 +8,9 @@ use crate::batch::Tensor;
 use crate::error::MistakeKind;
 use crate::record::Refusal;
 
+/// The cure for shapes of which one does not fit the others.
+pub(in crate::methods) const CHANGE_ONE: &str = "change it, or those";
+
 /// Refuses the parameter `what` unless it `fits`, with words for the requirement.
 pub(in crate::methods) fn check_parameter(
     what: &'static str,
@@ -31,8 +34,7 @@ pub(in crate::methods) fn check_shape<'b, T: Element>(
     for operand in operands {
         let given = operand.known_shape()?;
         if given != wanted {
-            let fix = "change it, or those";
-            return Err(MistakeKind::LayerShape { what, given, wanted, fix }.into());
+            return Err(MistakeKind::LayerShape { what, given, wanted, fix: CHANGE_ONE }.into());
         }
     }
     Ok(())

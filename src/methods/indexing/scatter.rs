@@ -5,6 +5,7 @@ use crate::base::dtype::{Element, Index, Numeric};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::arguments::axes::resolve;
+use crate::methods::arguments::checks::check_shape;
 use crate::methods::movement::views;
 use crate::ops::{Op, SearchSide, SortOrder};
 use crate::record::{Refusal, UserCall};
@@ -94,7 +95,6 @@ fn scattered<'b, T: Element, I: Index>(
     axis: isize,
 ) -> Result<Option<ScatterParts<'b, I>>, Refusal> {
     let (target, places) = (x.known_shape()?, indices.known_shape()?);
-    let source = updates.known_shape()?;
     let axis = resolve(axis, &target)?;
     let count = places.elements();
     let mut fits = target.dims().to_vec();
@@ -102,11 +102,7 @@ fn scattered<'b, T: Element, I: Index>(
     if places.rank() != 1 {
         return Err(MistakeKind::NotAVector(places).into());
     }
-    if source.dims() != fits {
-        let (given, wanted) = (source, fits.into());
-        let (what, fix) = ("updates", "change it, or those");
-        return Err(MistakeKind::LayerShape { what, given, wanted, fix }.into());
-    }
+    check_shape("updates", [updates], fits)?;
     if count == 0 {
         return Ok(None);
     }

@@ -5,7 +5,7 @@ use crate::base::dtype::Float;
 use crate::base::shape::Shape;
 use crate::batch::Tensor;
 use crate::error::MistakeKind;
-use crate::methods::arguments::checks::check_shape;
+use crate::methods::arguments::checks::{CHANGE_ONE, check_shape};
 use crate::record::Refusal;
 
 /// The width of a cell's state, where all shapes fit: inputs are `[…, B, I]`, states `[…, B, H]`.
@@ -90,7 +90,7 @@ impl WeightShapes {
             _ if is_transposed => "`transpose` it",
             CellKind::Gru if has_other_gates => "it has 4 gates, as those of an LSTM",
             CellKind::Lstm if has_other_gates => "it has 3 gates, as those of a GRU",
-            _ => "change it, or those",
+            _ => CHANGE_ONE,
         };
         let (given, wanted) = (given.clone(), wanted.clone());
         Err(MistakeKind::LayerShape { what, given, wanted, fix })
