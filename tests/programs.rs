@@ -198,7 +198,7 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     says(three_rows, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 6; {rows}"));
     let fix = "use the id that `input` or `upload` returned";
     let rule = |what| format!("only uploads take data, and {what}; {fix}, or a name: \"x\"");
-    says(error((y, &[1.0; 4]).into()).await, &rule(format!("{relu} is none")));
+    says(error((y, &[1.0; 4]).into()).await, &rule(format!("{relu} is not one")));
     says(error(("z", &[1.0_f32; 4]).into()).await, &rule(format!("{neg} is an output")));
     let of_another = error((foreign, &[1.0; 4]).into()).await;
     assert!(matches!(of_another, DataError::Foreign { .. }));

@@ -43,6 +43,11 @@ impl DType {
         }
     }
 
+    /// True if an element is a word of 32 bits, on the host as on a GPU.
+    pub(crate) const fn is_word(self) -> bool {
+        self.size() == 4
+    }
+
     /// The name as Rust spells it.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -103,8 +103,7 @@ impl Wgsl {
         }
         let result = Type { dtype, shape };
         let types: Vec<&Type> = nodes.iter().map(|&node| &graph[node].ty).collect();
-        let takes = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
-        if let Some(ty) = types.iter().chain([&&result]).find(|ty| !takes(ty.dtype)) {
+        if let Some(ty) = types.iter().chain([&&result]).find(|ty| !ty.dtype.is_word()) {
             return Err(MistakeKind::DType(ty.dtype).into());
         }
         if let Some(CpuTwin { inputs, result, .. }) = on_cpu {

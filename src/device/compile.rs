@@ -1,5 +1,5 @@
-//! The kernels of prepared plans, lowered to WGSL and compiled for the GPU of a device, and whether a device would still
-//! run a plan.
+//! Prepares plans for runs: memory and caches for the cores, kernels in WGSL for the GPU of a device. Also whether a device
+//! would still run a plan.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl PreparedGraph {
 impl PreparedPlan {
     async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
         match (self.plan.backend, device.opened()) {
-            (Backend::Cpu, _) => self.on_cpu().reserve(device.pool()),
+            (Backend::Cpu, _) => self.on_cpu().clone().reserve(device.pool()).await,
             (Backend::Gpu, Some(gpu)) => _ = self.kernels(device, &gpu).await?,
             (Backend::Gpu, None) => {}
         }

@@ -2,7 +2,6 @@
 
 use thiserror::Error;
 
-use super::wording::empty;
 use crate::base::backend::Backend;
 use crate::base::place::Place;
 
@@ -20,10 +19,12 @@ use crate::base::place::Place;
 #[non_exhaustive]
 pub enum PlanError {
     /// Nothing was recorded, so there is nothing to run.
-    #[error("{}", empty(made_at.as_ref()))]
+    #[error(
+        "{made_at}: the batch made here is empty; record at least one operation or upload before it is executed or saved"
+    )]
     Empty {
-        /// The place where the batch was made; `None` for a program in a file.
-        made_at: Option<Place>,
+        /// The place where the batch was made.
+        made_at: Place,
     },
     /// A tensor is larger than the adapter can bind.
     #[error(

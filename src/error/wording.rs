@@ -163,15 +163,6 @@ pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
     format!(", or run a program with {} by `run_rows`", rows(given / row))
 }
 
-/// The message for a batch without operations, with the place where it was made.
-pub(super) fn empty(made_at: Option<&Place>) -> String {
-    let cure = "record at least one operation or upload before it is executed or saved";
-    match made_at {
-        Some(place) => format!("{place}: the batch made here is empty; {cure}"),
-        None => "its program has no operation".to_owned(),
-    }
-}
-
 /// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`, which was made at `made_at`.
 /// `cure` ends before the name of the right batch.
 pub(super) fn foreign(id_of: u64, batch: u64, made_at: Option<&Place>, cure: &str) -> String {

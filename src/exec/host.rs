@@ -57,8 +57,7 @@ impl HostBuffer {
     /// The caller outlives the buffer: `bytes` stay borrowed until nobody holds it.
     #[cfg(any(test, all(feature = "blocking", not(target_arch = "wasm32"))))]
     pub unsafe fn lent(dtype: DType, bytes: &[u8]) -> Option<Self> {
-        let words =
-            (dtype.size() == 4).then(|| bytemuck::try_cast_slice::<u8, u32>(bytes).ok())??;
+        let words = dtype.is_word().then(|| bytemuck::try_cast_slice::<u8, u32>(bytes).ok())??;
         // SAFETY: the caller keeps the memory borrowed while the slice is in use.
         let words = unsafe { std::slice::from_raw_parts(words.as_ptr(), words.len()) };
         let len = words.len();
@@ -182,7 +181,7 @@ impl HostBuffer {
 
     /// Returns whether [`into_vec`](Self::into_vec) takes the memory and copies nothing.
     pub fn becomes_vec<T: Element>(&self) -> bool {
-        let is_word = T::DTYPE == self.dtype && self.dtype.size() == 4;
+        let is_word = T::DTYPE == self.dtype && self.dtype.is_word();
         is_word && matches!(self.words, Words::Own(_)) && self.capacity() <= 2 * self.len
     }
 

@@ -126,8 +126,7 @@ fn misfit(op: &Op, inputs: &[&Type], ty: &Type) -> Option<&'static str> {
 }
 
 fn fits_custom(kernel: &CustomKernel, inputs: &[&Type], ty: &Type) -> bool {
-    let takes = |ty: &&Type| !matches!(ty.dtype, DType::F16 | DType::Bool);
-    kernel.needs_gpu() && inputs.iter().chain([&ty]).all(takes)
+    kernel.needs_gpu() && inputs.iter().chain([&ty]).all(|ty| ty.dtype.is_word())
 }
 
 fn fits_move(to: &Move, from: &Shape) -> bool {

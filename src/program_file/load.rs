@@ -136,7 +136,9 @@ impl Loader<'_> {
         }
         self.data(document, &mut recorded)?;
         self.keeps(document, &mut recorded, &node)?;
-        recorded.check_not_empty().map_err(|empty| wrong(empty.to_string()))?;
+        if recorded.graph.len() == 0 {
+            return Err(wrong("the program in it is empty".to_owned()));
+        }
         debug_assert_eq!(recorded.graph.verify(), Ok(()));
         Ok(recorded)
     }

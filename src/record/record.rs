@@ -83,10 +83,12 @@ impl Record {
     /// # Errors
     /// [`PlanError::Empty`].
     pub(crate) fn check_not_empty(&self) -> Result<(), PlanError> {
-        if self.graph.len() > 0 {
-            Ok(())
-        } else {
-            Err(PlanError::Empty { made_at: self.made_at.clone() })
+        match &self.made_at {
+            // The program of a file is not empty.
+            Some(made_at) if self.graph.len() == 0 => {
+                Err(PlanError::Empty { made_at: made_at.clone() })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -121,7 +121,7 @@ fn weights_of_recurrent_layers() {
     // The weights of 3 inputs and width 5, in several orders.
     let (input, hidden) = ([15, 3], [15, 5]);
     let (swap, transpose) = ("the input weights are of that shape: swap both", "`transpose` it");
-    let (any, lstm) = ("change it, or those", "it has 4 gates, as those of an LSTM");
+    let (any, lstm) = ("change this shape, or the others", "it has 4 gates, as those of an LSTM");
     let (hidden_weights, input_weights) =
         (format!("gru: {of_gru}"), "gru: input weights".to_owned());
     for ([w, r], of, given, wanted, fix) in [

@@ -43,7 +43,9 @@ fn refused_call(want: &str, record: impl FnOnce(&GpuCommandBatch)) {
 
 /// The message for a part of a layer that has another shape than the others ask for.
 fn misshaped(part: &str, given: &str, wanted: &str) -> String {
-    format!("{part} of shape {given}, where the other shapes ask for {wanted}; change it, or those")
+    format!(
+        "{part} of shape {given}, where the other shapes ask for {wanted}; change this shape, or the others"
+    )
 }
 
 fn zeros(b: &GpuCommandBatch, shape: impl Into<Shape>) -> Tensor<'_, f32> {

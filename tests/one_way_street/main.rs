@@ -115,7 +115,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
             &["tape"],
             &["chain"],
             &["step_cache"],
-            &["like_steps", "step_job"],
+            &["step_job"],
             &["forms"],
             &["program"],
             &["run"],

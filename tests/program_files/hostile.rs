@@ -53,7 +53,7 @@ fn a_file_without_operations_is_refused() {
     let mut empty = document(&json!([]));
     empty["uploads"] = json!([]);
     let error = error(&empty);
-    assert!(error.contains("its program has no operation"), "{error}");
+    assert!(error.contains("the program in it is empty"), "{error}");
 }
 
 #[test]

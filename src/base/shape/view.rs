@@ -113,6 +113,15 @@ impl View {
         Shape::new(&self.dims)
     }
 
+    /// The view along `axes` alone, in their order. It begins with the first element along all others.
+    pub fn along(&self, axes: impl Iterator<Item = usize> + Clone) -> Self {
+        Self {
+            dims: axes.clone().map(|axis| self.dims[axis]).collect(),
+            strides: axes.map(|axis| self.strides[axis]).collect(),
+            offset: self.offset,
+        }
+    }
+
     /// The points along axes with a stride: the most elements that the view reaches.
     pub fn moving_points(&self) -> usize {
         let moving = self.dims.iter().zip(&self.strides).filter(|&(_, &stride)| stride != 0);

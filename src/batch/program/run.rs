@@ -27,8 +27,8 @@ impl GpuCommandBatch {
     /// Shapes are those recorded. [`Program::run_rows`] serves any number of rows, where no operation mixes them.
     /// Programs that differ only in the leading dimension share most kernels.
     ///
-    /// For the cores, it also starts the threads that help and touches the memory of a run, up to 256 MiB, which the
-    /// device's pool keeps as idle.
+    /// For the cores, it also starts the first helper thread. It allocates and touches the memory that runs share, up to
+    /// 256 MiB; the device's pool frees what no run uses for 20 to 40 seconds.
     ///
     /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
     /// first run may take seconds: make one before runs that have a deadline.

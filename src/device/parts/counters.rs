@@ -148,15 +148,15 @@ impl Metrics {
     }
 }
 
-/// The text leaves out what did not happen.
+/// The text leaves out counts of 0, except those of failed runs, kernels, transfers and memory.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |nanoseconds: u64| seconds(nanoseconds as f64 * 1e-9);
-        let sides = list(&[(self.cpu_runs, "cpu"), (self.gpu_runs, "gpu")]);
+        let sides = nonzero(&[(self.cpu_runs, "cpu"), (self.gpu_runs, "gpu")]);
         let runs = count(self.cpu_runs + self.gpu_runs, "run");
         let sides = if sides.is_empty() { sides } else { format!(" ({sides})") };
         write!(f, "{runs}{sides}, {} failed", self.failed)?;
-        let others = list(&[
+        let others = nonzero(&[
             (self.running, "under way"),
             (self.cancelled, "cancelled"),
             (self.late, "late"),
@@ -193,7 +193,7 @@ impl fmt::Display for Metrics {
 }
 
 /// The numbers with their words, but for those that are 0.
-fn list(numbers: &[(u64, &str)]) -> String {
+fn nonzero(numbers: &[(u64, &str)]) -> String {
     let some = numbers.iter().filter(|(number, _)| *number > 0);
     some.map(|(number, word)| format!("{number} {word}")).collect::<Vec<_>>().join(", ")
 }

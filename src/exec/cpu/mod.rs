@@ -3,7 +3,6 @@
 mod chain;
 mod failures;
 mod forms;
-mod like_steps;
 mod offload;
 mod operands;
 mod program;

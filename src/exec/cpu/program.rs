@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::forms::product::Kernel;
 use super::forms::sliding::fused_product;
-use super::like_steps;
 use super::step_cache::StepCache;
+use crate::base::process::is_forked_child;
+use crate::exec::memory::LARGE;
 use crate::exec::{HostPool, threads};
 use crate::plan::{Plan, Step};
 
@@ -14,7 +15,7 @@ const MOST_RESERVED: u64 = 256 << 20;
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
 const INLINE_SECONDS: f64 = 100e-6;
 
-/// A plan and the caches of its steps, each of which is filled by the first of its steps that runs.
+/// A plan, and a cache for each of its steps, which the first run fills.
 #[derive(Debug)]
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
@@ -25,27 +26,37 @@ pub(crate) struct CpuProgram {
 }
 
 impl CpuProgram {
-    /// Prepares all that no run shall wait for, with the threads that help.
+    /// Finds the steps that share a cache and those that are fused, asks the processor for its instructions, and starts the
+    /// first helper, so that no run waits for these.
     pub fn new(plan: Arc<Plan>) -> Self {
-        threads::start();
-        // To ask a virtual processor for its instructions takes some 40 µs.
+        threads::start_first_helper();
+        // A virtual processor takes some 40 µs to answer.
         Kernel::native();
         // The time of a user's function is unknown.
         let calls_user =
             || plan.steps.iter().any(|step| step.form.kernel().custom_kernel().is_some());
         Self {
-            caches: like_steps::caches(&plan),
+            caches: StepCache::of_steps(&plan),
             fused: (0..plan.steps.len()).map(|at| fused_product::is_fused(&plan, at)).collect(),
             is_short: plan.seconds < INLINE_SECONDS && !calls_user(),
             plan,
         }
     }
 
-    /// Lets `pool` have the memory of a run, so that the first run waits for no page of it.
-    pub fn reserve(&self, pool: &HostPool) {
-        let slots = &self.plan.slots;
-        if slots.iter().sum::<u64>() <= MOST_RESERVED {
-            pool.reserve(slots.iter().filter_map(|bytes| usize::try_from(bytes.div_ceil(4)).ok()));
+    /// Allocates and touches the memory of a run, and stores it in `pool`.
+    pub async fn reserve(self: Arc<Self>, pool: &Arc<HostPool>) {
+        // Many values that no machine can hold have more bytes than a number counts.
+        let add = |all: u64, &bytes: &u64| all.saturating_add(bytes);
+        let all = self.plan.slots.iter().fold(0, add);
+        let pool = Arc::clone(pool);
+        let reserve = move || {
+            let slots = self.plan.slots.iter();
+            pool.reserve(slots.filter_map(|bytes| usize::try_from(bytes.div_ceil(4)).ok()));
+        };
+        if all < LARGE as u64 {
+            reserve();
+        } else if all <= MOST_RESERVED && !is_forked_child() {
+            threads::off_thread(reserve).await;
         }
     }
 

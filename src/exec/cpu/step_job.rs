@@ -76,6 +76,13 @@ impl<'a> StepJob<'a> {
         Some((value, self.values[value.index()].as_deref()?))
     }
 
+    /// The operand that `root` only loads, if it reads a value, with this value and its data.
+    pub fn loaded(&self, root: Ref) -> Option<(&'a StepOperand, ValueId, &'a HostBuffer)> {
+        let operand = self.step.loaded(root)?;
+        let (value, buffer) = self.value_of(operand)?;
+        Some((operand, value, buffer))
+    }
+
     /// Returns whether `value` is a resident, which stays from run to run.
     pub fn is_resident(&self, value: ValueId) -> bool {
         matches!(self.plan.values[value.index()].home, Home::Resident(_))

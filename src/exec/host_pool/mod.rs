@@ -73,8 +73,8 @@ impl HostPool {
         Ok((HostBuffer::recycled(dtype, len, fresh?), false))
     }
 
-    /// Stores memory of so many `words` for each buffer of a later run, all touched. Where the host lacks it, that run
-    /// returns the error.
+    /// Allocates and touches a buffer of each size in `words`, and stores them for later runs. Where the host lacks the
+    /// memory this stops, and the run returns the error.
     pub fn reserve(&self, words: impl Iterator<Item = usize>) {
         let touched = |words| {
             let (mut buffer, is_reused) = self.buffer(DType::U32, words).ok()?;

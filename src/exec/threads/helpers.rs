@@ -71,7 +71,7 @@ impl Drop for ActiveRun {
 }
 
 /// Counts the cores and starts the first helper, so that no run waits for either.
-pub(crate) fn start() {
+pub(crate) fn start_first_helper() {
     if is_forked_child() {
         return;
     }

@@ -17,7 +17,7 @@ use tokio::sync::oneshot::{self, Receiver};
 
 #[cfg(feature = "gpu")]
 pub(crate) use self::handed::BoxedWork;
-pub(crate) use self::helpers::{ActiveRun, start};
+pub(crate) use self::helpers::{ActiveRun, start_first_helper};
 pub(crate) use self::pool::count;
 #[cfg(any(feature = "blocking", all(test, feature = "gpu")))]
 pub(crate) use self::thread_flag::waiting;

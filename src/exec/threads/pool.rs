@@ -4,6 +4,7 @@ use std::num::NonZero;
 use std::time::Duration;
 use std::{fs, thread};
 
+// Teams name the helpers here, since tests replace this file.
 pub(super) use super::helpers::{Help, spawn};
 use crate::base::clock::Instant;
 use crate::base::sync::hint;
@@ -18,7 +19,8 @@ pub(crate) fn count() -> usize {
     rayon::current_num_threads()
 }
 
-/// The cores of this machine, each counted once if it runs several threads. Where the system does not tell, it does.
+/// The physical cores: the logical ones, or half of them where a core runs two threads. Systems other than Linux do not say,
+/// and count as such.
 pub(super) fn whole_cores() -> usize {
     let several = fs::read_to_string("/sys/devices/system/cpu/smt/active");
     let threads = if several.is_ok_and(|active| active.trim() == "0") { 1 } else { 2 };

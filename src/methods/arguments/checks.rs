@@ -9,7 +9,7 @@ use crate::error::MistakeKind;
 use crate::record::Refusal;
 
 /// The cure for shapes of which one does not fit the others.
-pub(in crate::methods) const CHANGE_ONE: &str = "change it, or those";
+pub(in crate::methods) const CHANGE_ONE: &str = "change this shape, or the others";
 
 /// Refuses the parameter `what` unless it `fits`, with words for the requirement.
 pub(in crate::methods) fn check_parameter(

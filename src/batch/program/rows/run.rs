@@ -25,7 +25,7 @@ impl Program {
     /// inputs. The program must be recorded with two rows or more: `batch.input("x", [2, features])`.
     ///
     /// Dropping the future stops the run; the counters say that it was cancelled. The first run of each size plans and
-    /// compiles: a service runs 1, 2, 4, … rows once before its first request.
+    /// compiles: a service calls [`Rows::program`] for 1, 2, 4, … rows before its first request.
     ///
     /// # Errors
     /// As [`rows`](Self::rows) and [`Rows::run`].
@@ -105,9 +105,10 @@ impl Rows {
     /// Runs the program with as many rows as its inputs have, perhaps none. All inputs with rows must be given. The
     /// results have as many rows, as if the program had been recorded with them.
     ///
-    /// Programs are planned for numbers of rows that are powers of two, once each, up to 1024 or the recorded number,
-    /// and for the recorded one. More rows are cut, one trip for each chunk, one after another. The last chunk repeats
-    /// its last row up to such a number; where an output is a sum or a mean, it is cut further instead, so that no
+    /// Programs are planned for the recorded number of rows, and for powers of two, once each. The largest chunk has 1024
+    /// rows, or the recorded number rounded up to a power of two if that is more, and fewer where the memory budget has no
+    /// room. More rows are cut, one trip for each chunk, one after another. The last chunk repeats its last row up to
+    /// such a number; where an output is a sum or a mean, it is cut further instead, so that no
     /// padding reaches the result. Sums and means of chunks are added in `f64`. Each chunk reads residents as they are
     /// when it runs. Vectors of inputs are copied, chunk by chunk.
     ///
@@ -151,9 +152,10 @@ impl Rows {
         self.run_listed(&mut inputs.list(), Some(limit))
     }
 
-    /// The program for so many rows, with its plan: to [`explain`](Program::explain) it, or to
-    /// [`profile`](Program::profile) a run. Its inputs take as many rows, by the same ids and names. A run of other than
-    /// 2ⁿ rows, or of more than 1024, consists of [chunks](Self::run), each with a program of its own.
+    /// The program for so many rows, with its plan: to compile it before the first request, to
+    /// [`explain`](Program::explain) it, or to [`profile`](Program::profile) a run. Its inputs take as many rows, by the
+    /// same ids and names. [`run`](Self::run) uses it for runs or chunks of 2ⁿ rows and of the recorded number, which are
+    /// compiled once. A program for another number of rows is compiled at each call.
     ///
     /// ```
     /// # pollster::block_on(async {

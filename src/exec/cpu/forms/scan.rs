@@ -42,7 +42,8 @@ pub(crate) fn run(job: &StepJob<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]
 fn walk<F: Running>(job: &StepJob<'_>, scan: &ScanForm, fold: &F, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let (order, columns) = order(&step.outputs[0].view);
-    let inputs = job.inputs_through(Space::Main, |view| Cow::Owned(permuted(view, &order)));
+    let inputs =
+        job.inputs_through(Space::Main, |view| Cow::Owned(view.along(order.iter().copied())));
     let before = job.tape(ExprHole::Before, &[scan.prologue], &inputs);
     let after = job.tape(ExprHole::After, &job.roots(), &inputs);
     let (count, block) = (outputs[0].len(), scan.len * columns);
@@ -89,14 +90,6 @@ fn order(output: &View) -> (SmallVec<[usize; 8]>, usize) {
     let at = order.iter().position(|&axis| axis == scanned).unwrap_or_default();
     let columns = order[at + 1..].iter().map(|&axis| output.dims[axis]).product();
     (order, columns)
-}
-
-fn permuted(view: &View, order: &[usize]) -> View {
-    View {
-        dims: order.iter().map(|&axis| view.dims[axis]).collect(),
-        strides: order.iter().map(|&axis| view.strides[axis]).collect(),
-        offset: view.offset,
-    }
 }
 
 struct Scanner<'a, F> {

@@ -193,18 +193,9 @@ impl<'a> StridedInput<'a> {
     }
 
     fn copy(&self, first: i64, stride: i64, out: &mut [u32]) {
-        let last = first + (out.len() as i64 - 1) * stride;
-        let end = self.data.len() as u64;
-        let inside = |index: i64| index >= 0 && (index as u64) < end;
-        if !self.clamp || (inside(first) && inside(last)) {
-            return self.data.strided(first, stride, out);
-        }
-        if end == 0 {
-            return out.fill(0);
-        }
-        for (i, out) in out.iter_mut().enumerate() {
-            let index = first + i as i64 * stride;
-            *out = self.data.lane(index.clamp(0, (end - 1).min(i64::MAX as u64) as i64));
+        match self.clamp {
+            true => self.data.fetch_strided(first, stride, out),
+            false => self.data.strided(first, stride, out),
         }
     }
 }

@@ -206,6 +206,16 @@ impl<'t> Machine<'t> {
         matches!(self.tape.roots[index], Arg::Memory(_))
     }
 
+    /// Computes the first root over `span` in `lanes`.
+    pub fn fill(&mut self, span: &Span<'_>, lanes: &mut [u32]) {
+        if self.is_direct(0) {
+            self.run_to(span, &mut [Some(lanes)]);
+        } else {
+            self.run(span);
+            lanes.copy_from_slice(self.root(0, span));
+        }
+    }
+
     /// Returns whether root `index` may be written directly to its output.
     pub fn is_direct(&self, index: usize) -> bool {
         self.tape.direct[index]

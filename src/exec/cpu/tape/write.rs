@@ -53,5 +53,5 @@ impl OutputPart<'_> {
 
 /// Returns whether root `index` is written directly to its output of type `dtype`.
 fn is_direct(machine: &Machine<'_>, index: usize, dtype: DType) -> bool {
-    !matches!(dtype, DType::F16 | DType::Bool) && machine.is_direct(index)
+    dtype.is_word() && machine.is_direct(index)
 }

@@ -204,17 +204,21 @@ fn steps_share_a_cache_only_if_they_differ_in_values_and_places_alone() {
 
 #[test]
 fn the_first_run_finds_the_reserved_memory() {
-    let (program, pool) = (CpuProgram::new(Arc::new(plan())), HostPool::default());
-    program.reserve(&pool);
-    program.reserve(&pool);
+    let reserve = |program: &Arc<CpuProgram>, pool: &Arc<HostPool>| {
+        pollster::block_on(Arc::clone(program).reserve(pool));
+    };
+    let (program, pool) = (Arc::new(CpuProgram::new(Arc::new(plan()))), Arc::default());
+    reserve(&program, &pool);
+    reserve(&program, &pool);
     assert_eq!(pool.counts().idle_bytes, 8 * LEN as u64, "both slots, once");
     let data = Arc::new(HostBuffer::from_slice(&[1.0_f32; LEN]));
     let data = slice::from_ref(&data);
     let ran = run(&program, given(data, data), &pool, &Timeline::default(), &|| true).unwrap();
     assert_eq!([ran.pool_hits, ran.pool_misses], [2, 1], "the kept result is allocated");
-    let mut large = plan();
-    large.slots[0] = 1 << 50;
-    let pool = HostPool::default();
-    CpuProgram::new(Arc::new(large)).reserve(&pool);
-    assert_eq!(pool.counts().idle_bytes, 0, "too much to reserve");
+    for (slots, idle) in [(&[5 << 20][..], 5 << 20), (&[1 << 50], 0), (&[1 << 63, 1 << 63], 0)] {
+        let (mut large, pool) = (plan(), Arc::default());
+        large.slots = slots.to_vec();
+        reserve(&Arc::new(CpuProgram::new(Arc::new(large))), &pool);
+        assert_eq!(pool.counts().idle_bytes, idle, "{slots:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::base::dtype::Scalar;
 use crate::base::shape::{View, Window};
 use crate::cost::Work;
 use crate::expr::Ref;
@@ -61,6 +62,11 @@ impl SlidingAxis {
 }
 
 impl Sliding {
+    /// The number around the images, by its bits; `scalars` are those of the step.
+    pub fn border_bits(&self, scalars: &[Scalar]) -> u32 {
+        self.border.map_or(0, |number| scalars[number].lane_bits())
+    }
+
     /// Most elements of images that stay in the second-level cache between the product that writes them and the windows
     /// that read them. The host computes larger images block by block (`src/exec/cpu/forms/sliding/fused_product.rs`).
     pub const CACHED_ELEMENTS: usize = 128 << 10;
@@ -101,11 +107,6 @@ impl Sliding {
     /// The map from a weight of a window to an element of an operand.
     pub fn weight_view(&self, view: &View) -> View {
         let inner = self.axes.iter().filter_map(|axis| axis.inner);
-        let kept: SmallVec<[usize; 8]> = (0..self.lead).chain(inner).collect();
-        View {
-            offset: view.offset,
-            dims: kept.iter().map(|&axis| view.dims[axis]).collect(),
-            strides: kept.iter().map(|&axis| view.strides[axis]).collect(),
-        }
+        view.along((0..self.lead).chain(inner))
     }
 }

@@ -73,7 +73,7 @@ impl<'a> ImageStep<'a> {
     fn of_windows(step: &'a Step, reduce: &ReduceForm) -> Option<Self> {
         let sliding = reduce.sliding.as_ref().filter(|sliding| !sliding.channels_last)?;
         let weight = sliding.weight?;
-        let border = sliding.border.map_or(0, |number| step.scalars[number].lane_bits());
+        let border = sliding.border_bits(&step.scalars);
         let image = step.expr.loaded(sliding.element)?;
         let view = sliding.image_view(&step.operands[image].view);
         let is_plain = reduce.combine == Combine::Sum

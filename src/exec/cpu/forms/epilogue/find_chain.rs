@@ -6,7 +6,6 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::base::dtype::{DType, Ty};
-use crate::base::shape::View;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::chain::{Chain, LinkOperand, LinkTable};
 use crate::exec::cpu::operands::BoundInput;
@@ -173,11 +172,5 @@ pub(super) fn inputs_along<'a>(
     job: &StepJob<'a>,
     axes: &Range<usize>,
 ) -> Vec<Option<BoundInput<'a>>> {
-    job.inputs_through(Space::Out, |view| {
-        Cow::Owned(View {
-            dims: view.dims[axes.clone()].into(),
-            strides: view.strides[axes.clone()].into(),
-            offset: view.offset,
-        })
-    })
+    job.inputs_through(Space::Out, |view| Cow::Owned(view.along(axes.clone())))
 }

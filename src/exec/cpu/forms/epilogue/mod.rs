@@ -45,20 +45,24 @@ impl<'a> Epilogue<'a> {
         at: usize,
         len: usize,
     ) {
-        let start = part.start + at;
+        self.apply(machine, part.start + at, cast_slice_mut(part.words(0, at, len)));
+    }
+
+    /// Replaces `sums` by their results. The first of them is element `start` of the only output, which has words.
+    pub fn apply(&self, machine: &mut Machine<'_>, start: usize, sums: &mut [f32]) {
         if let Some(chain) = &self.chain {
-            return chain.apply(start, cast_slice_mut(part.words(0, at, len)));
+            return chain.apply(start, sums);
         }
         if self.tape.is_acc(0) {
             return;
         }
         let mut acc = [0; TILE];
-        for done in (0..len).step_by(TILE) {
-            let acc = &mut acc[..TILE.min(len - done)];
-            acc.copy_from_slice(part.words(0, at + done, acc.len()));
+        for (tile, results) in cast_slice_mut(sums).chunks_mut(TILE).enumerate() {
+            let acc = &mut acc[..results.len()];
+            acc.copy_from_slice(results);
             let span =
-                Span { inputs: &self.inputs, start: start + done, len: acc.len(), acc: &*acc };
-            part.write_tile(machine, &span, at + done);
+                Span { inputs: &self.inputs, start: start + tile * TILE, len: acc.len(), acc };
+            machine.fill(&span, results);
         }
     }
 }

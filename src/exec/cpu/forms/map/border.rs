@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
@@ -26,12 +25,10 @@ impl<'a> BorderedMap<'a> {
     pub fn of(job: &StepJob<'a>, form: &'a MapForm) -> Option<Self> {
         let step = job.step;
         let [output] = &step.outputs[..] else { return None };
-        let is_word = |dtype| matches!(dtype, DType::F32 | DType::I32 | DType::U32);
         let Border { element, number, inside: ranges, .. } =
             Border::of(&step.borders, output.root)?;
-        let operand = step.loaded(*element)?;
-        let (_, buffer) = job.value_of(operand)?;
-        if output.dtype != operand.dtype || !is_word(operand.dtype) || form.dims.is_empty() {
+        let (operand, _, buffer) = job.loaded(*element)?;
+        if output.dtype != operand.dtype || !operand.dtype.is_word() || form.dims.is_empty() {
             return None;
         }
         let mut inside: SmallVec<[Range<usize>; 4]> = form.dims.iter().map(|&dim| 0..dim).collect();

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::border::counted;
-use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::StepJob;
@@ -33,7 +32,7 @@ impl<'a> JoinedMap<'a> {
     pub fn of(job: &StepJob<'a>, form: &'a MapForm) -> Option<Self> {
         let step = job.step;
         let [output] = &step.outputs[..] else { return None };
-        if !matches!(output.dtype, DType::F32 | DType::I32 | DType::U32) {
+        if !output.dtype.is_word() {
             return None;
         }
         let join = Join::copied(&step.joins, &step.expr, &step.outputs)?;
@@ -47,8 +46,7 @@ impl<'a> JoinedMap<'a> {
         }
         let inner: usize = form.dims[axis + 1..].iter().product();
         let value = |(value, along): (Ref, Range<usize>)| {
-            let operand = step.loaded(value)?;
-            let (_, buffer) = job.value_of(operand)?;
+            let (operand, _, buffer) = job.loaded(value)?;
             let mut view: View = operand.view.clone();
             view.offset += along.start as i64 * view.strides[axis];
             view.dims[axis] = along.len();

@@ -16,10 +16,9 @@ pub(super) fn windows<'a>(
     let (step, operands) = (job.step, &job.step.operands);
     let border = Border::of(&step.borders, product.w);
     let element = border.map_or(product.w, |border| border.element);
-    let operand = step.loaded(element)?;
+    let (operand, _, buffer) = job.loaded(element)?;
     let number = border.map_or(0, |border| step.scalars[border.number].lane_bits());
     let inside = border.map_or(&[][..], |border| &border.inside);
-    let (_, buffer) = job.value_of(operand)?;
     let words = buffer.words();
     let counters: SmallVec<[_; 2]> =
         inside.iter().map(|(at, range)| (&operands[*at].view, range.clone())).collect();

@@ -75,8 +75,7 @@ impl<'a> Matrices<'a> {
         batch: &[usize],
         halves: bool,
     ) -> Result<Self, DeviceError> {
-        if let Some(operand) = job.step.loaded(root)
-            && let Some((value, buffer)) = job.value_of(operand)
+        if let Some((operand, value, buffer)) = job.loaded(root)
             && operand.view.is_inside(buffer.len())
         {
             let data = match operand.dtype {

@@ -28,7 +28,7 @@ impl<'a> ProductOutputs<'a> {
         scratch_sums: &'a mut Vec<u32>,
         epilogue: &'a Epilogue<'a>,
     ) -> Self {
-        let host = outputs.iter().position(|output| output.dtype().size() == 4);
+        let host = outputs.iter().position(|output| output.dtype().is_word());
         let done = outputs.len() == 1 && host.is_some() && epilogue.tape.is_acc(0);
         let outputs = SharedOutputs::new(outputs);
         let sums = if let Some(host) = host {

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use bytemuck::cast_slice;
-
 use super::by_kernel::{self, ProductBlock, Sums};
 use super::copies::Copies;
 use super::floats::Floats;
@@ -12,7 +10,7 @@ use super::operand::Matrices;
 use crate::error::DeviceError;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::epilogue::Epilogue;
-use crate::exec::cpu::tape::{Machine, Span, TILE};
+use crate::exec::cpu::tape::Machine;
 use crate::plan::ProductForm;
 
 /// A product of `f32` with its epilogue.
@@ -64,24 +62,11 @@ impl<'a> UnstoredProduct<'a> {
         let done = unsafe {
             by_kernel::multiply(Kernel::native(), &self.floats, &block, &links, sums, copies)
         };
-        if done || self.epilogue.tape.is_acc(0) {
+        if done {
             return;
         }
         for (row, out) in out.chunks_exact_mut(width).enumerate() {
-            for (piece, out) in out.chunks_mut(TILE).enumerate() {
-                let start = start + row * n + piece * TILE;
-                if let Some(chain) = chain {
-                    chain.apply(start, out);
-                    continue;
-                }
-                let mut acc = [0; TILE];
-                let acc = &mut acc[..out.len()];
-                acc.copy_from_slice(cast_slice(out));
-                let inputs = &self.epilogue.inputs;
-                let span = Span { inputs, start, len: out.len(), acc };
-                machine.run(&span);
-                out.copy_from_slice(cast_slice(machine.root(0, &span)));
-            }
+            self.epilogue.apply(machine, start + row * n, out);
         }
     }
 }

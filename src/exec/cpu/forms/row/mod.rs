@@ -136,12 +136,7 @@ pub(crate) fn fill(
 ) {
     for (i, tile) in lanes.chunks_mut(TILE).enumerate() {
         let span = Span { inputs, start: start + i * TILE, len: tile.len(), acc: &[] };
-        if machine.is_direct(0) {
-            machine.run_to(&span, &mut [Some(tile)]);
-        } else {
-            machine.run(&span);
-            tile.copy_from_slice(machine.root(0, &span));
-        }
+        machine.fill(&span, tile);
     }
 }
 

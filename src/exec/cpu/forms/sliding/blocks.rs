@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::layout::{Layout, Pick};
 use super::stencil::{self, Tap};
 use super::{Slide, Worker};
-use crate::base::dtype::DType;
 use crate::exec::cpu::operands::OutputPart;
 use crate::exec::cpu::tape::{Span, TILE};
 
@@ -155,8 +154,7 @@ impl Slide<'_> {
         done: usize,
         len: usize,
     ) {
-        let word = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
-        if part.outputs.len() == 1 && word(part.outputs[0].0) {
+        if part.outputs.len() == 1 && part.outputs[0].0.is_word() {
             let out = part.words(0, done, len);
             self.finished().gather(&worker.out, 0, out);
             self.stencil.leave(out);

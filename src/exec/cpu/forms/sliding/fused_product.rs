@@ -73,7 +73,7 @@ fn forms<'p>(
         && product.spread.is_none()
         && product.k > 0
         && matches!(step.outputs[..], [ref output] if output.dtype == DType::F32);
-    let border = sliding.border.map_or(0, |number| next.scalars[number].lane_bits());
+    let border = sliding.border_bits(&next.scalars);
     let is_windows = reduce.combine == Combine::Sum
         && sliding.weight.is_some()
         && border == 0

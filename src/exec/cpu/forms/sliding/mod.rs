@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use self::layout::{Layout, Line, layouts, lines};
-use self::planes::{Planes, border, memory};
+use self::planes::{Planes, memory};
 use self::stencil::{Stencil, Tap};
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
@@ -110,7 +110,7 @@ pub(crate) fn run(
     };
     // The last axis comes last.
     let order = (0..axes.len() - 1).rev().chain([axes.len() - 1]);
-    let border = border(job, sliding);
+    let border = sliding.border_bits(&job.step.scalars);
     let slide = Slide {
         lines: lines(sliding, &layout),
         taps: if sliding.weight.is_some() { layout.taps(0..axes.len()) } else { Vec::new() },

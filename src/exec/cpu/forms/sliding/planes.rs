@@ -7,7 +7,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::depthwise::{self, ImagePlane, WindowResult};
 use super::plane_shape::PlaneShape;
-use crate::base::dtype::{DType, Ty};
+use crate::base::dtype::Ty;
 use crate::base::shape::points;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::epilogue::Epilogue;
@@ -48,7 +48,7 @@ impl<'a> Planes<'a> {
     pub fn of(job: &StepJob<'a>, reduce: &ReduceForm, sliding: &Sliding) -> Option<Self> {
         let shape = PlaneShape::of(sliding)?;
         let [output] = &job.step.outputs[..] else { return None };
-        let has_words = !matches!(output.dtype, DType::F16 | DType::Bool);
+        let has_words = output.dtype.is_word();
         if !has_words || job.step.expr.ty(reduce.prologue) != Ty::F32 {
             return None;
         }
@@ -57,7 +57,7 @@ impl<'a> Planes<'a> {
             Combine::Max if sliding.weight.is_none() => (true, f32::NEG_INFINITY),
             _ => return None,
         };
-        if sliding.border.is_some() && border(job, sliding) != outside.to_bits() {
+        if sliding.border.is_some() && sliding.border_bits(&job.step.scalars) != outside.to_bits() {
             return None;
         }
         let weights = job.inputs_through(Space::Main, |view| Cow::Owned(sliding.weight_view(view)));
@@ -165,9 +165,4 @@ pub(super) fn memory<'a>(
         Some(BoundInput::Memory(words)) => Some(words),
         _ => None,
     }
-}
-
-/// The number around the images.
-pub(super) fn border(job: &StepJob<'_>, sliding: &Sliding) -> u32 {
-    sliding.border.map_or(0, |number| job.step.scalars[number].lane_bits())
 }

@@ -34,8 +34,7 @@ pub(crate) fn run(
     let [down, along] = &sliding.axes[..] else { return Err(broken()) };
     let [down, along] = [down, along].map(WindowedAxis::of);
     let channels = reduce.outer.last().copied().ok_or_else(broken)?;
-    let image = job.step.loaded(sliding.element).and_then(|operand| job.value_of(operand));
-    let (_, image) = image.ok_or_else(broken)?;
+    let (.., image) = job.loaded(sliding.element).ok_or_else(broken)?;
     let words = image.words();
     let epilogue = Epilogue::of(job);
     let affine = epilogue.chain.as_ref().and_then(|chain| chain.as_affine_of_columns(channels));
@@ -75,12 +74,8 @@ fn weights<'a>(
     let weight = sliding.weight?;
     let channel = reduce.outer.len().checked_sub(1)?;
     let order = |view: &View| {
-        let axes = || sliding.axes.iter().filter_map(|axis| axis.inner).chain([channel]);
-        View {
-            dims: axes().map(|axis| view.dims[axis]).collect(),
-            strides: axes().map(|axis| view.strides[axis]).collect(),
-            offset: view.offset,
-        }
+        let of_window = sliding.axes.iter().filter_map(|axis| axis.inner);
+        view.along(of_window.chain([channel]))
     };
     let (taps, channels) = (sliding.taps(), reduce.outer[channel]);
     let len = taps * channels;
@@ -91,12 +86,9 @@ fn weights<'a>(
         fill(&mut machine, &inputs, 0, cast_slice_mut(&mut weights));
         weights
     };
-    let resident = job.step.loaded(weight).and_then(|operand| {
-        let (value, buffer) = job.value_of(operand)?;
-        job.is_resident(value).then_some((&operand.view, buffer))
-    });
-    let kept = resident.and_then(|(view, buffer)| {
-        let view = order(view);
+    let resident = job.loaded(weight).filter(|&(_, value, _)| job.is_resident(value));
+    let kept = resident.and_then(|(operand, _, buffer)| {
+        let view = order(&operand.view);
         // The elements of a window are one axis, so that the key describes them.
         let axes = CollapsedAxes::collapse(&view.dims, &[&view.strides]);
         if axes.dims[..] != [taps, channels] {
