@@ -44,7 +44,9 @@ impl CpuProgram {
     /// Lets `pool` have the memory of a run, so that the first run waits for no page of it.
     pub fn reserve(&self, pool: &HostPool) {
         let slots = &self.plan.slots;
-        if slots.iter().sum::<u64>() <= MOST_RESERVED {
+        // Many values that no machine can hold have more bytes than a number counts.
+        let all = slots.iter().fold(0, |all: u64, &bytes| all.saturating_add(bytes));
+        if all <= MOST_RESERVED {
             pool.reserve(slots.iter().filter_map(|bytes| usize::try_from(bytes.div_ceil(4)).ok()));
         }
     }

@@ -212,9 +212,10 @@ fn the_first_run_finds_the_reserved_memory() {
     let data = slice::from_ref(&data);
     let ran = run(&program, given(data, data), &pool, &Timeline::default(), &|| true).unwrap();
     assert_eq!([ran.pool_hits, ran.pool_misses], [2, 1], "the kept result is allocated");
-    let mut large = plan();
-    large.slots[0] = 1 << 50;
-    let pool = HostPool::default();
-    CpuProgram::new(Arc::new(large)).reserve(&pool);
-    assert_eq!(pool.counts().idle_bytes, 0, "too much to reserve");
+    for too_large in [&[1 << 50][..], &[1 << 63, 1 << 63]] {
+        let (mut large, pool) = (plan(), HostPool::default());
+        large.slots.extend(too_large);
+        CpuProgram::new(Arc::new(large)).reserve(&pool);
+        assert_eq!(pool.counts().idle_bytes, 0, "too much to reserve");
+    }
 }
