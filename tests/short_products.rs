@@ -119,3 +119,61 @@ async fn a_resident_that_is_written_is_read_anew() {
         }
     }
 }
+
+/// The steps of a chain differ in where their weights, inputs and biases begin, and share what the first one prepares.
+#[tokio::test]
+async fn like_products_read_their_own_parts_of_a_resident() {
+    const STEPS: usize = 7;
+    let device = Device::cpu();
+    for [rows, w] in [[1, 16], [1, 128], [3, 33], [8, 128], [2, 144], [13, 130]] {
+        for is_transposed in [false, true] {
+            let size = (w as f32).sqrt().recip();
+            let scaled = |len, seed| numbers(len, seed).into_iter().map(|it| it * size);
+            let (vs, ws): (Vec<f32>, Vec<f32>) =
+                (scaled(w * w, 1).collect(), scaled(3 * w * w, 2).collect());
+            let biases = numbers(STEPS * w, 3);
+            let v = device.resident(&vs, [w, w]).unwrap();
+            let weights = device.resident(&ws, [3, w, w]).unwrap();
+            let batch = GpuCommandBatch::new(&device);
+            let x = batch.input::<f32>("x", [STEPS, rows, w]);
+            let bias = batch.upload_shaped(&biases, [STEPS, w]);
+            let mut h = batch.input::<f32>("h", [rows, w]);
+            for t in 0..STEPS {
+                let part = batch.bind(&weights).slice([t % 3..t % 3 + 1, 0..w, 0..w]).squeeze(0);
+                let part = if is_transposed { part.transpose() } else { part };
+                let x = x.slice([t..t + 1, 0..rows, 0..w]).squeeze(0);
+                let bias = bias.slice([t..t + 1, 0..w]);
+                h = (x.matmul(batch.bind(&v)) + h.matmul(part) + bias).tanh();
+            }
+            h.named("y");
+            let program = batch.compile().await.unwrap();
+            for run in 0..4 {
+                let (xs, hs) = (numbers(STEPS * rows * w, 10 + run), numbers(rows * w, 20 + run));
+                let outputs = program.run([("x", &xs), ("h", &hs)]).await.unwrap();
+                let got: Vec<f32> = outputs.read("y").await.unwrap();
+                let weight = |s: usize, i: usize, column: usize| {
+                    let [i, column] = if is_transposed { [column, i] } else { [i, column] };
+                    f64::from(ws[(s * w + i) * w + column])
+                };
+                let mut want: Vec<f64> = hs.iter().copied().map(f64::from).collect();
+                for t in 0..STEPS {
+                    let element = |at: usize| {
+                        let (row, column) = (at / w, at % w);
+                        let x = &xs[(t * rows + row) * w..][..w];
+                        let term = |i: usize| {
+                            f64::from(x[i]) * f64::from(vs[i * w + column])
+                                + want[row * w + i] * weight(t % 3, i, column)
+                        };
+                        let sum: f64 = (0..w).map(term).sum();
+                        (sum + f64::from(biases[t * w + column])).tanh()
+                    };
+                    want = (0..rows * w).map(element).collect();
+                }
+                for (at, (got, want)) in got.iter().zip(&want).enumerate() {
+                    let error = (f64::from(*got) - want).abs();
+                    assert!(error < 1e-5, "{rows} rows of {w}, run {run}, {at}: {got} for {want}");
+                }
+            }
+        }
+    }
+}
