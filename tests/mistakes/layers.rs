@@ -130,6 +130,9 @@ fn weights_of_recurrent_layers() {
         ([input, [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", transpose),
         ([[3, 15], hidden], &input_weights, "[3, 15]", "[15, 3]", transpose),
         ([[24, 3], [24, 6]], &hidden_weights, "[24, 6]", "[18, 6]", lstm),
+        ([[20, 3], hidden], &input_weights, "[20, 3]", "[15, 3]", lstm),
+        // Four times the width of the inputs is no number of gates.
+        ([[12, 3], [6, 2]], &input_weights, "[12, 3]", "[6, 3]", any),
     ] {
         refused(&says(of, given, wanted, fix), |b| {
             let weights = CellWeights::new(b, zeros(b, w), zeros(b, r));

@@ -77,14 +77,16 @@ impl WeightShapes {
             CellKind::Gru => "hidden weights (3 gates r, z and n, one below the other)",
             CellKind::Lstm => "hidden weights (4 gates i, f, g and o, one below the other)",
         };
+        // The gates of hidden weights are as wide as these, those of input weights as wide as the state.
+        let last = |shape: &Shape| shape.dims().last().copied().unwrap_or(0);
+        let other = Self::of(cell.other(), last(&wanted.input), last(&self.hidden));
         let are_swapped = self.swapped() == *wanted;
         let hidden = (of_hidden, &self.hidden, &wanted.hidden);
         let input = ("input weights", &self.input, &wanted.input);
         let mut misfits = [hidden, input].into_iter().filter(|(_, given, wanted)| given != wanted);
         let Some((what, given, wanted)) = misfits.next() else { return Ok(()) };
         let is_transposed = given.dims().iter().eq(wanted.dims().iter().rev());
-        let size = given.dims().last().copied().unwrap_or(0);
-        let has_other_gates = *given == Self::of(cell.other(), size, size).hidden;
+        let has_other_gates = *given == if what == of_hidden { other.hidden } else { other.input };
         let fix = match cell {
             _ if are_swapped => "the input weights are of that shape: swap both",
             _ if is_transposed => "`transpose` it",
