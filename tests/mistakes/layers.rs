@@ -121,7 +121,8 @@ fn weights_of_recurrent_layers() {
     // The weights of 3 inputs and width 5, in several orders.
     let (input, hidden) = ([15, 3], [15, 5]);
     let (swap, transpose) = ("the input weights are of that shape: swap both", "`transpose` it");
-    let (any, lstm) = ("change this shape, or the others", "it has 4 gates, as those of an LSTM");
+    let (any, lstm) =
+        ("change this shape, or the others", "this is a weight of an LSTM, which has 4 gates");
     let (hidden_weights, input_weights) =
         (format!("gru: {of_gru}"), "gru: input weights".to_owned());
     for ([w, r], of, given, wanted, fix) in [
@@ -129,6 +130,7 @@ fn weights_of_recurrent_layers() {
         ([hidden, hidden], &input_weights, "[15, 5]", "[15, 3]", any),
         ([input, [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", transpose),
         ([[3, 15], hidden], &input_weights, "[3, 15]", "[15, 3]", transpose),
+        ([[3, 15], [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", transpose),
         ([[24, 3], [24, 6]], &hidden_weights, "[24, 6]", "[18, 6]", lstm),
         ([[20, 3], hidden], &input_weights, "[20, 3]", "[15, 3]", lstm),
         // Four times the width of the inputs is no number of gates.

@@ -25,7 +25,7 @@ pub(super) fn width_of_state<'b, T: Float>(
     };
     let given =
         WeightShapes { input: weights.input.known_shape()?, hidden: weights.hidden.known_shape()? };
-    let size = given.width_of_state(cell, width, of_state);
+    let size = given.likely_size(cell, width, of_state);
     given.check(&WeightShapes::of(cell, width, size), cell)?;
     check_shape("bias", weights.bias.into_iter().flatten(), cell.gates() * size)?;
     check_shape("state", state.into_iter().flatten(), [batch, size])?;
@@ -50,9 +50,9 @@ impl WeightShapes {
         Self { input: self.hidden.clone(), hidden: self.input.clone() }
     }
 
-    /// The width of the state: of hidden weights that fit by themselves, else of swapped weights, the state or the input
-    /// weights. The message then names the shape that is wrong.
-    fn width_of_state(&self, cell: CellKind, width: usize, of_state: Option<usize>) -> usize {
+    /// The width of the state: of hidden weights that fit by themselves, as they are or transposed, else of swapped
+    /// weights, the state or the input weights. The message then names the shape that is wrong.
+    fn likely_size(&self, cell: CellKind, width: usize, of_state: Option<usize>) -> usize {
         let last = |shape: &Shape| shape.dims().last().copied().unwrap_or(0);
         let (by_hidden, by_input) = (last(&self.hidden), last(&self.input));
         let rows = self.input.dims().first().copied().unwrap_or(0);
@@ -62,6 +62,11 @@ impl WeightShapes {
         }
         if self.swapped() == Self::of(cell, width, by_input) {
             return by_input;
+        }
+        if let &[size, columns] = self.hidden.dims()
+            && Some(columns) == cell.gates().checked_mul(size)
+        {
+            return size;
         }
         if let Some(of_state) = of_state {
             return of_state;
@@ -90,8 +95,8 @@ impl WeightShapes {
         let fix = match cell {
             _ if are_swapped => "the input weights are of that shape: swap both",
             _ if is_transposed => "`transpose` it",
-            CellKind::Gru if has_other_gates => "it has 4 gates, as those of an LSTM",
-            CellKind::Lstm if has_other_gates => "it has 3 gates, as those of a GRU",
+            CellKind::Gru if has_other_gates => "this is a weight of an LSTM, which has 4 gates",
+            CellKind::Lstm if has_other_gates => "this is a weight of a GRU, which has 3 gates",
             _ => CHANGE_ONE,
         };
         let (given, wanted) = (given.clone(), wanted.clone());
