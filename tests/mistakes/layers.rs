@@ -113,7 +113,7 @@ fn weights_of_recurrent_layers() {
     let says = |of: &str, given: &str, wanted: &str, fix: &str| {
         format!("{of} of shape {given}, where the other shapes ask for {wanted}; {fix}")
     };
-    let fix = "it has 3 gates, as those of a GRU";
+    let fix = "this is a weight of a GRU, which has 3 gates";
     refused_call(&says(&format!("lstm_cell: {of_lstm}"), "[15, 5]", "[20, 5]", fix), |b| {
         let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
         b.lstm_cell(x, LstmState::new(b, h, h), cell);
