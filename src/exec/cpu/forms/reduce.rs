@@ -66,7 +66,7 @@ fn combine<F: LaneFold>(
     let blocks = walk.blocks(parts);
     if blocks.iter().all(|block| block.inner.len() == inner) {
         let output_parts = split(outputs, parts, walk.outer_unit());
-        let worker = || (Machine::new(tape), Machine::new(after.tape), Vec::new());
+        let worker = || (walk.machine(tape), Machine::new(after.tape), Vec::new());
         return for_each(output_parts, worker, |(before, machine, states), mut part| {
             for at in (0..part.len).step_by(TILE) {
                 let start = part.start + at;
@@ -184,7 +184,7 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
             self.block(machine, block, &mut states);
             states
         };
-        let partial = map_each(blocks.iter(), || Machine::new(tape), of_block);
+        let partial = map_each(blocks.iter(), || self.machine(tape), of_block);
         let mut states = vec![self.fold.empty(); self.outer];
         // Blocks of one outer range come in the order of their inner ranges.
         for (block, partial) in blocks.iter().zip(partial) {
@@ -193,6 +193,11 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
             }
         }
         states.into_iter().map(|state| self.fold.finish(state)).collect()
+    }
+
+    /// A machine of the prologue. Its tiles are as long as rows, if registers may be.
+    fn machine<'t>(&self, tape: &'t Tape) -> Machine<'t> {
+        Machine::for_walk(tape, self.inner, 0, 0)
     }
 
     fn block(&self, machine: &mut Machine<'_>, block: &ReduceBlock, states: &mut Vec<F::State>) {

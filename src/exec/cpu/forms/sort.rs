@@ -4,7 +4,7 @@ use super::order::{Extremum, KeyOrder};
 use super::row::{fill, permute};
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
-use crate::exec::cpu::operands::{for_each, for_each_part, parts, store};
+use crate::exec::cpu::operands::{for_each, for_each_part, parts};
 use crate::exec::cpu::tape::{Machine, TILE};
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::exec::{HostBuffer, memory, threads};
@@ -162,7 +162,7 @@ fn write(
     output: &StepOutput,
     to: &mut HostBuffer,
 ) {
-    let (dtype, len) = (to.dtype(), to.len());
+    let len = to.len();
     let values = output.root == sort.prologue;
     for_each_part(
         std::slice::from_mut(to),
@@ -176,8 +176,7 @@ fn write(
                     let entry = entries[index / sort.count * sort.len + index % sort.count];
                     *lane = if values { keys.lane(entry) } else { entry as u32 };
                 }
-                let range = at * dtype.size()..(at + lanes.len()) * dtype.size();
-                store(dtype, lanes, &mut part.outputs[0].1[range]);
+                part.store(0, at, lanes);
             }
         },
     );

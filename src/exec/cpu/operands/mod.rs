@@ -18,7 +18,7 @@ pub(crate) use images::{BlockLayout, Images};
 pub(crate) use input::BoundInput;
 pub(crate) use output::{
     ALONE, OutputPart, SharedOutputs, for_each, for_each_if, for_each_part, map_each, parts,
-    parts_with_spinning_helpers, ranges, rows_of_blocks, split, store, words,
+    parts_with_spinning_helpers, ranges, rows_of_blocks, split, words,
 };
 pub(crate) use panels::{PanelPieces, fill_by_squares};
 pub(crate) use stride_phases::StridePhases;

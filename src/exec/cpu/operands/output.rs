@@ -129,7 +129,7 @@ pub(crate) fn for_each_part<S>(
     for_each(split(outputs, parts(cost), unit), init, work);
 }
 
-pub(crate) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
+fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => bytes.copy_from_slice(cast_slice(lanes)),
         DType::F16 => to_halves(cast_slice(lanes), cast_slice_mut(bytes)),
@@ -167,6 +167,13 @@ impl<'a> OutputPart<'a> {
     /// Returns `len` elements of output `index` from the one at `at` in the part on. The elements are words.
     pub fn words(&mut self, index: usize, at: usize, len: usize) -> &mut [u32] {
         words(self.outputs[index].1, at, len)
+    }
+
+    /// Stores `lanes` as the elements of output `index` from the one at `at` in the part on.
+    pub fn store(&mut self, index: usize, at: usize, lanes: &[u32]) {
+        let (dtype, bytes) = &mut self.outputs[index];
+        let range = at * dtype.size()..(at + lanes.len()) * dtype.size();
+        store(*dtype, lanes, &mut bytes[range]);
     }
 }
 

@@ -190,6 +190,14 @@ impl<'t> Machine<'t> {
         self.tape.reach(start, self.lanes())
     }
 
+    /// Returns the input that the only root loads, if the tape does nothing else.
+    pub fn fetched<'i, 'a>(
+        &self,
+        inputs: &'i [Option<BoundInput<'a>>],
+    ) -> Option<&'i BoundInput<'a>> {
+        self.tape.fetched(inputs)
+    }
+
     /// Lanes of a register.
     pub fn lanes(&self) -> usize {
         self.blocks * TILE

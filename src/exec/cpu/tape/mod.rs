@@ -11,6 +11,7 @@ mod write;
 use smallvec::SmallVec;
 
 pub(super) use self::machine::{Machine, Span};
+pub(super) use self::registers::RegisterBank;
 
 use crate::base::dtype::Ty;
 use crate::exec::cpu::operands::BoundInput;

@@ -13,7 +13,7 @@ use super::TILE;
 pub(super) struct Block(pub(super) [u32; TILE]);
 
 /// Registers of a machine, which the next machine of the thread reuses.
-pub(super) struct RegisterBank(pub(super) Vec<Block>);
+pub(crate) struct RegisterBank(pub(super) Vec<Block>);
 
 thread_local! {
     /// Idle banks of the thread. Allocating registers and zeroing them takes as long as a small run.
@@ -40,6 +40,16 @@ impl RegisterBank {
             registers.resize(count, Block::zeroed());
         }
         Self(registers)
+    }
+
+    /// Returns two areas of `count` lanes each, of any content.
+    pub fn areas(&mut self, count: usize) -> [&mut [u32]; 2] {
+        let blocks = count.div_ceil(TILE);
+        if self.0.len() < 2 * blocks {
+            self.0.resize(2 * blocks, Block::zeroed());
+        }
+        let (first, second) = self.0[..2 * blocks].split_at_mut(blocks);
+        [first, second].map(|area| &mut cast_slice_mut(area)[..count])
     }
 }
 

@@ -3,7 +3,7 @@
 use super::machine::RootDestinations;
 use super::{Machine, Span};
 use crate::base::dtype::DType;
-use crate::exec::cpu::operands::{BoundInput, OutputPart, store, words};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, words};
 
 impl OutputPart<'_> {
     /// Runs `machine` over the part and stores its roots as the outputs. `acc` holds the form's combined values for
@@ -42,10 +42,9 @@ impl OutputPart<'_> {
 
     /// Stores the roots that were not written directly.
     fn store_others(&mut self, machine: &Machine<'_>, span: &Span<'_>, at: usize) {
-        for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
-            if !is_direct(machine, index, *dtype) {
-                let range = at * dtype.size()..(at + span.len) * dtype.size();
-                store(*dtype, machine.root(index, span), &mut bytes[range]);
+        for index in 0..self.outputs.len() {
+            if !is_direct(machine, index, self.outputs[index].0) {
+                self.store(index, at, machine.root(index, span));
             }
         }
     }

@@ -10,8 +10,8 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each_part, store};
-use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each_part};
+use crate::exec::cpu::tape::{Machine, RegisterBank, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::ops::RowKind;
 use crate::plan::{RowForm, Space};
@@ -47,13 +47,13 @@ fn rows(job: &StepJob<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     let flops = before.flops() + after.flops() + row.kind.def().flops;
     // Several short rows are taken at a time.
     let block = row.len * (TILE / row.len).max(1);
-    // Normalised rows that are the result unchanged are written directly to it.
-    let in_place = outputs.len() == 1 && outputs[0].dtype() == DType::F32 && after.is_acc(0);
+    // Normalised rows may be the result unchanged.
+    let unchanged = outputs.len() == 1 && after.is_acc(0);
     for_each_part(
         outputs,
         len as u64 * flops,
         block,
-        || RowWorker::new(row, epsilon, before, (!in_place).then_some(after)),
+        || RowWorker::new(row, epsilon, before, (!unchanged).then_some(after)),
         |worker, mut part| {
             for at in (0..part.len).step_by(block) {
                 let count = block.min(part.len - at);
@@ -72,10 +72,8 @@ struct RowWorker<'t> {
     before: Machine<'t>,
     /// The machine of the epilogue; `None` if the normalised rows are the result.
     after: Option<Machine<'t>>,
-    /// Rows that the prologue computed.
-    computed: Vec<u32>,
-    /// Normalised rows for the epilogue.
-    normal: Vec<u32>,
+    /// Rows that the prologue computed, and normalised rows that do not lie in the result.
+    rows: RegisterBank,
 }
 
 impl<'t> RowWorker<'t> {
@@ -86,8 +84,7 @@ impl<'t> RowWorker<'t> {
             len: row.len,
             before: Machine::new(before),
             after: after.map(|after| Machine::for_walk(after, row.len, 0, 0)),
-            computed: Vec::new(),
-            normal: Vec::new(),
+            rows: RegisterBank::of(0),
         }
     }
 
@@ -101,29 +98,27 @@ impl<'t> RowWorker<'t> {
         count: usize,
     ) {
         let start = part.start + at;
-        if !self.before.reads_memory(0) {
-            self.computed.resize(count, 0);
-            fill(&mut self.before, inputs, start, &mut self.computed);
-        }
+        let reads_memory = self.before.reads_memory(0);
+        let in_place = self.after.is_none() && part.outputs[0].0 == DType::F32;
+        let [computed, normal] = match reads_memory && in_place {
+            true => Default::default(),
+            false => self.rows.areas(count),
+        };
         let span = Span { inputs, start, len: count, acc: &[] };
-        let from = match self.before.reads_memory(0) {
+        let from = match reads_memory {
             true => self.before.root(0, &span),
-            false => &self.computed,
+            false => {
+                fill(&mut self.before, inputs, start, computed);
+                computed
+            }
         };
-        let Some(after) = &mut self.after else {
-            let to = part.words(0, at, count);
-            return normalize(
-                self.kind,
-                self.epsilon,
-                self.len,
-                cast_slice(from),
-                cast_slice_mut(to),
-            );
-        };
-        self.normal.resize(count, 0);
-        let to = cast_slice_mut(&mut self.normal);
-        normalize(self.kind, self.epsilon, self.len, cast_slice(from), to);
-        write(after, inputs, part, at, &self.normal);
+        let to = if in_place { part.words(0, at, count) } else { &mut *normal };
+        normalize(self.kind, self.epsilon, self.len, cast_slice(from), cast_slice_mut(to));
+        match &mut self.after {
+            Some(after) => write(after, inputs, part, at, normal),
+            None if in_place => {}
+            None => part.store(0, at, normal),
+        }
     }
 }
 
@@ -134,6 +129,9 @@ pub(crate) fn fill(
     start: usize,
     lanes: &mut [u32],
 ) {
+    if let Some(input) = machine.fetched(inputs) {
+        return input.fetch(start, lanes);
+    }
     for (i, tile) in lanes.chunks_mut(TILE).enumerate() {
         let span = Span { inputs, start: start + i * TILE, len: tile.len(), acc: &[] };
         if machine.is_direct(0) {
@@ -162,7 +160,7 @@ pub(crate) fn write(
 
 /// Copies `from[i]` to `to[view(i)]` for each i.
 pub(crate) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
-    let (dtype, len) = (to.dtype(), to.len());
+    let len = to.len();
     let input = BoundInput::elements(&inverse(view), from);
     for_each_part(
         std::slice::from_mut(to),
@@ -173,8 +171,7 @@ pub(crate) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
             for at in (0..part.len).step_by(TILE) {
                 let lanes = &mut lanes[..TILE.min(part.len - at)];
                 input.fetch(part.start + at, lanes);
-                let range = at * dtype.size()..(at + lanes.len()) * dtype.size();
-                store(dtype, lanes, &mut part.outputs[0].1[range]);
+                part.store(0, at, lanes);
             }
         },
     );
