@@ -42,11 +42,9 @@ impl RegisterBank {
         Self(registers)
     }
 
-    /// Returns two areas of `count` lanes each, of any content. Their distance is a multiple of 4 KiB: a loop that reads
-    /// the first and writes the second then has no load whose address looks like that of a store just before it.
+    /// Returns two areas of `count` lanes each, of any content.
     pub fn areas(&mut self, count: usize) -> [&mut [u32]; 2] {
-        const PAGE: usize = 4096 / size_of::<Block>();
-        let blocks = count.div_ceil(TILE).next_multiple_of(PAGE);
+        let blocks = count.div_ceil(TILE);
         if self.0.len() < 2 * blocks {
             self.0.resize(2 * blocks, Block::zeroed());
         }

@@ -100,28 +100,22 @@ pub(crate) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
 /// Number of elements that are summed in single precision before their sums are added in double precision.
 pub(crate) const F32_TERMS: usize = 8 * MANY;
 
-/// Sums the `terms` of each element: in single precision over [`F32_TERMS`] elements, in double precision over these
-/// sums. A term goes through 7 additions to its partial sum, and 7 more that merge partial sums. A sum is therefore off
-/// by at most 14·2⁻²⁴ of the sum of its terms' magnitudes.
+/// Sums to which `step` adds the terms of each element: in single precision over [`F32_TERMS`] elements, in double
+/// precision over these sums. A term goes through 7 additions to its partial sum, and 7 more that merge partial sums. A
+/// sum is therefore off by at most 14·2⁻²⁴ of the sum of its terms' magnitudes.
 #[inline(always)]
-fn mixed_sums<const K: usize>(x: &[f32], terms: impl Fn(f32) -> [f32; K]) -> [f64; K] {
+fn mixed_sums<const K: usize>(x: &[f32], step: impl Fn([f32; K], f32) -> [f32; K]) -> [f64; K] {
     let mut total = [0.0; K];
     for x in x.chunks(F32_TERMS) {
         let mut sums = [[0.0_f32; MANY]; K];
         let (blocks, rest) = x.as_chunks::<MANY>();
         for block in blocks {
             for i in 0..MANY {
-                let terms = terms(block[i]);
-                for k in 0..K {
-                    sums[k][i] += terms[k];
-                }
+                add(&mut sums, i, block[i], &step);
             }
         }
         for (i, &x) in rest.iter().enumerate() {
-            let terms = terms(x);
-            for k in 0..K {
-                sums[k][i] += terms[k];
-            }
+            add(&mut sums, i, x, &step);
         }
         for (total, sums) in total.iter_mut().zip(sums) {
             *total += f64::from(Partial(sums).merged(|a, b| a + b));
@@ -130,10 +124,28 @@ fn mixed_sums<const K: usize>(x: &[f32], terms: impl Fn(f32) -> [f32; K]) -> [f6
     total
 }
 
+/// Adds the terms of `x` to the partial sums at `i`.
+#[inline(always)]
+fn add<const K: usize>(
+    sums: &mut [[f32; MANY]; K],
+    i: usize,
+    x: f32,
+    step: &impl Fn([f32; K], f32) -> [f32; K],
+) {
+    let mut at = [0.0; K];
+    for k in 0..K {
+        at[k] = sums[k][i];
+    }
+    at = step(at, x);
+    for k in 0..K {
+        sums[k][i] = at[k];
+    }
+}
+
 /// Σ`term(x)`, off by at most 14·2⁻²⁴ of the sum of its terms' magnitudes.
 #[inline(always)]
 pub(crate) fn mixed_sum(x: &[f32], term: impl Fn(f32) -> f32) -> f64 {
-    let [sum] = mixed_sums(x, |x| [term(x)]);
+    let [sum] = mixed_sums(x, |[sum], x| [sum + term(x)]);
     sum
 }
 
@@ -165,10 +177,10 @@ fn exp_below<const FMA: bool>(x: &[f32], shift: f32, to: &mut [f32]) {
 
 /// Σ(x − `shift`) and Σ(x − `shift`)², off by at most 15 and 17 times 2⁻²⁴ of the sums of their terms' magnitudes.
 #[inline(always)]
-pub(crate) fn moments(x: &[f32], shift: f32) -> [f64; 2] {
-    mixed_sums(x, |x| {
+pub(crate) fn moments<const FMA: bool>(x: &[f32], shift: f32) -> [f64; 2] {
+    mixed_sums(x, |[sum, squares], x| {
         let apart = x - shift;
-        [apart, apart * apart]
+        [sum + apart, math::fma::<FMA>(apart, apart, squares)]
     })
 }
 
@@ -199,7 +211,7 @@ mod tests {
                 let off = |sum: f64, term: f64| (sum / (term * len as f64) - 1.0).abs();
                 assert!(off(mixed_sum(&row, |x| x), x.into()) <= 14.0 * HALF_ULP);
                 let apart = f64::from(x) + 2.0;
-                let [sum, squares] = moments(&row, -2.0);
+                let [sum, squares] = moments::<false>(&row, -2.0);
                 assert!(off(sum, apart) <= 15.0 * HALF_ULP);
                 assert!(off(squares, apart * apart) <= 17.0 * HALF_ULP);
             }

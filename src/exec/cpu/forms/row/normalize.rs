@@ -23,7 +23,7 @@ pub(crate) fn normalize(kind: RowKind, epsilon: f64, len: usize, from: &[f32], t
             RowKind::Softmax => softmax::<FMA>(from, to),
             RowKind::LogSoftmax => log_softmax::<FMA>(from, to),
             RowKind::LayerNorm if len < 2 * MANY => layer_norm::<FEW>(from, to, epsilon),
-            RowKind::LayerNorm => shifted_layer_norm(from, to, epsilon),
+            RowKind::LayerNorm => shifted_layer_norm::<FMA>(from, to, epsilon),
             RowKind::RmsNorm => rms_norm(from, to, epsilon),
             RowKind::L2Normalize => l2_normalize(from, to, epsilon),
         }
@@ -77,20 +77,20 @@ fn log_softmax<const FMA: bool>(from: &[f32], to: &mut [f32]) {
 /// The bounds hold by those of [`wide::moments`] if that number is at most a standard deviation from the mean. The mean
 /// is then off by at most 22·2⁻²⁴ of a standard deviation, and the variance by at most 77·2⁻²⁴ of itself.
 #[inline(always)]
-fn shifted_layer_norm(from: &[f32], to: &mut [f32], epsilon: f64) {
+fn shifted_layer_norm<const FMA: bool>(from: &[f32], to: &mut [f32], epsilon: f64) {
     /// Range of the mean square in which no square that matters leaves the range of single precision.
     const RANGE: std::ops::Range<f64> = 1e-28..1e30;
     let len = from.len() as f64;
     // In a constant row, this is exactly the value of its elements.
     let mut shift = wide::average_of_first(from);
     for _ in 0..2 {
-        let [mean, square] = wide::moments(from, shift).map(|sum| sum / len);
+        let [mean, square] = wide::moments::<FMA>(from, shift).map(|sum| sum / len);
         let variance = square - mean * mean;
         if RANGE.contains(&square) && mean * mean <= variance {
             let scale = 1.0 / (variance + epsilon).sqrt();
             let (scale, start) = (scale as f32, (mean * scale) as f32);
             for (to, &x) in to.iter_mut().zip(from) {
-                *to = (x - shift) * scale - start;
+                *to = math::fma::<FMA>(x - shift, scale, -start);
             }
             return;
         }
