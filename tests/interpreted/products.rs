@@ -24,16 +24,12 @@ fn product([m, k, n]: [usize; 3], x: &[f32], w: &[f32], f: impl Fn(usize, f64) -
     (0..m * n).map(sum).collect()
 }
 
-#[tokio::test]
-async fn short_products_are_the_same_in_each_run() {
+/// Checks short products by a resident, given as it is or as its transpose, in several runs of one batch.
+async fn check_short_products(sizes: &[[usize; 3]], is_transposed: bool) {
     let device = Device::cpu();
     let batch = GpuCommandBatch::new(&device);
-    // The right operand is read by rows, by columns, or by panels that are kept from the second run on.
-    let sizes = [[1, 3, 5], [1, 9, 27], [3, 6, 26], [13, 4, 14], [12, 11, 15]];
     let mut all = Vec::new();
-    for (at, (size @ [m, k, n], is_transposed)) in
-        sizes.into_iter().flat_map(|size| [(size, false), (size, true)]).enumerate()
-    {
+    for (at, &size @ [m, k, n]) in sizes.iter().enumerate() {
         let (f, of_float64) = EPILOGUES[at % EPILOGUES.len()];
         let (xs, ws, more) = (numbers(m * k, 1), numbers(k * n, 2), numbers(m * n + 3, 3));
         let given: Vec<f32> = match is_transposed {
@@ -49,7 +45,8 @@ async fn short_products_are_the_same_in_each_run() {
         let want = product(size, &xs, &ws, |at, sum| of_float64(sum, f64::from(more[at + 3])));
         all.push((format!("{size:?} {is_transposed}"), result, want, None));
     }
-    for run in 0..4 {
+    // The right operand is read by rows, by columns, or by panels that are kept from the second run on.
+    for run in 0..3 {
         batch.execute().await.unwrap();
         for (case, result, want, first) in &mut all {
             let got = batch.read(*result).await.unwrap();
@@ -57,6 +54,16 @@ async fn short_products_are_the_same_in_each_run() {
             assert!(*first.get_or_insert_with(|| got.clone()) == got, "{case}: run {run}");
         }
     }
+}
+
+#[tokio::test]
+async fn short_products_are_the_same_in_each_run() {
+    check_short_products(&[[1, 3, 5], [3, 6, 18], [9, 4, 10]], false).await;
+}
+
+#[tokio::test]
+async fn short_products_of_a_transpose_are_the_same_in_each_run() {
+    check_short_products(&[[1, 9, 19], [2, 3, 5], [7, 5, 9]], true).await;
 }
 
 #[tokio::test]
