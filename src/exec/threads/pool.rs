@@ -9,8 +9,9 @@ pub(super) use super::helpers::{Help, spawn};
 use crate::base::clock::Instant;
 use crate::base::sync::hint;
 
-/// Time for which a thread spins before it sleeps. To wake a thread takes some 5 µs, and 50 on a virtual machine.
-const SPIN_TIME: Duration = Duration::from_micros(50);
+/// Time for which a thread spins before it sleeps. To wake a thread takes some 5 µs, and 50 on a virtual machine. Under
+/// miri a few steps of another thread take longer than that.
+const SPIN_TIME: Duration = Duration::from_micros(if cfg!(miri) { 50_000 } else { 50 });
 /// Looks between two looks at the clock, which take as long as the processor makes a look: 10 to 40 ns.
 const LOOKS: usize = 16;
 

@@ -88,7 +88,7 @@ fn unary_f32(op: Unary, x: &[f32], out: &mut [f32]) {
 }
 
 fn exp(x: &[f32], out: &mut [f32]) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(target_arch = "x86_64")]
     if crate::exec::cpu::vectors::has_avx512() {
         // SAFETY: the processor has the instructions.
         return unsafe { crate::exec::cpu::vectors::exponential::exp_avx512(x, out) };

@@ -165,7 +165,7 @@ pub(crate) fn written_exps<const FMA: bool>(x: &[f32], to: &mut [f32], shift: f3
 /// Computes `to` = e^(x − `shift`) for x of at most `shift`.
 #[inline(always)]
 fn exp_below<const FMA: bool>(x: &[f32], shift: f32, to: &mut [f32]) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(target_arch = "x86_64")]
     if crate::exec::cpu::vectors::has_avx512() {
         // SAFETY: the processor has the instructions.
         return unsafe { crate::exec::cpu::vectors::exponential::exp_below_avx512(x, shift, to) };

@@ -31,7 +31,7 @@ macro_rules! loops {
             /// The functions that this processor can run, the best first.
             fn all() -> Vec<&'static Self> {
                 let mut all: Vec<&'static Self> = Vec::new();
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                #[cfg(target_arch = "x86_64")]
                 {
                     use crate::exec::cpu::vectors::{has_avx2, has_avx512};
                     use std::arch::x86_64::{__m256, __m512};

@@ -49,7 +49,7 @@ unsafe fn exp_in_range<V: SimdVector>(x: V) -> V {
 
 /// Loops over slices for AVX-512. They give the bits of scalar functions with fused multiply-add in two thirds of their
 /// time, since one instruction multiplies with any power of two.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::__m512;
 
@@ -102,7 +102,7 @@ mod avx512 {
         each!(x, out, below, shift);
     }
 }
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::{exp as exp_avx512, exp_below as exp_below_avx512};
 
 #[cfg(test)]
@@ -120,14 +120,14 @@ mod tests {
         out
     }
 
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx2,fma")]
     unsafe fn exps_avx512(x: &[f32]) -> Vec<f32> {
         // SAFETY: as the caller promises.
         unsafe { exps::<std::arch::x86_64::__m512>(x) }
     }
 
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn exps_avx2(x: &[f32]) -> Vec<f32> {
         // SAFETY: as the caller promises.
@@ -143,7 +143,7 @@ mod tests {
         x.resize(x.len().next_multiple_of(16), -1.0);
         // SAFETY: every processor can do this.
         let mut all = vec![unsafe { exps::<Plain>(&x) }];
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(target_arch = "x86_64")]
         // SAFETY: features are asked for.
         unsafe {
             use crate::exec::cpu::vectors::{has_avx2, has_avx512};

@@ -69,7 +69,9 @@ impl Sliding {
 
     /// Most elements of images that stay in the second-level cache between the product that writes them and the windows
     /// that read them. The host computes larger images block by block (`src/exec/cpu/forms/sliding/fused_product.rs`).
-    pub const CACHED_ELEMENTS: usize = 128 << 10;
+    ///
+    /// Miri, which is slow, takes fewer.
+    pub const CACHED_ELEMENTS: usize = if cfg!(miri) { 1 << 10 } else { 128 << 10 };
 
     /// True if the elements of windows can be combined so.
     pub fn combines(combine: Combine) -> bool {

@@ -130,8 +130,10 @@ mod tests {
     /// Weights of blocks of rows, with the factors of later blocks, are the softmax over all rows.
     #[test]
     fn blocks_of_scores_become_the_weights_of_a_softmax() {
+        let all = [&[1][..], &[3, 2], &[4, 5], &[17, 2, 130]];
+        let all = if cfg!(miri) { &all[1..2] } else { &all[..] };
         for by in Loops::all() {
-            for lens in [&[1][..], &[3], &[4, 5], &[17, 2, 130]] {
+            for &lens in all {
                 let count: usize = lens.iter().sum();
                 let mut scores = floats(count * QUERIES);
                 for row in scores.chunks_mut(QUERIES) {

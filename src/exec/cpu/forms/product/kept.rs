@@ -2,10 +2,10 @@
 
 use super::kernel::Kernel;
 use super::operand::Matrices;
-use crate::exec::{ArrangementKey, ArrangementOrder};
+use crate::exec::{ArrangementKey, ArrangementOrder, threads};
 
 /// Fewest elements of a right operand whose panels are kept.
-const SMALLEST: usize = 16 << 10;
+const SMALLEST: usize = (16 << 10) / threads::SMALLER;
 
 impl<'a> Matrices<'a> {
     /// Returns whether the panels of the only matrix, of `k` by `n`, are kept from the second run on, unless there is no

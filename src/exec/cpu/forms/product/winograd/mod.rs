@@ -21,8 +21,8 @@ use crate::exec::{ArrangementOrder, threads};
 
 /// Products of a tile and a filter.
 const POINTS: usize = 16;
-/// Fewest tiles of an image, channels and filters for which the transforms pay.
-const FEWEST: usize = 32;
+/// Fewest tiles of an image, channels and filters for which the transforms pay. Miri, which is slow, takes fewer.
+const FEWEST: usize = if cfg!(miri) { 4 } else { 32 };
 /// Most elements of the transformed tiles of a block, which stay in the second-level cache.
 const BLOCK: usize = 192 << 10;
 /// Channels whose tiles stay in the first-level cache, and filters whose products stay in the second.

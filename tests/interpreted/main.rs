@@ -1,6 +1,11 @@
 //! Graphs on the host's cores, small enough for [miri](https://github.com/rust-lang/miri), which interprets every step
 //! and sees each access to memory that is not allowed. There work is shared out over threads at such sizes already.
-//! All numbers are small integers, so that results are exact in any order.
+//! Most numbers are small integers, so that results are exact in any order.
+
+mod layers;
+mod products;
+mod recurrent;
+mod windows;
 
 use onetrip::{Device, Element, GpuCommandBatch, Precision, Tensor};
 
@@ -26,6 +31,24 @@ fn left(row: usize, column: usize) -> f32 {
 
 fn right(row: usize, column: usize) -> f32 {
     ((row * 2 + column * 11) % 5) as f32 - 2.0
+}
+
+/// Numbers without a pattern, in −1..1.
+fn numbers(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|at| ((at * 7919 + seed * 101) % 1013) as f32 / 506.5 - 1.0).collect()
+}
+
+/// Checks that results are those of `f64` but for rounding.
+#[track_caller]
+fn near(case: &str, got: &[f32], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{case}");
+    for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
+        let got = f64::from(got);
+        let fits = got == want
+            || (got.is_nan() && want.is_nan())
+            || (got - want).abs() <= tolerance * (1.0 + want.abs());
+        assert!(fits, "{case}: element {at} is {got}, not {want}");
+    }
 }
 
 /// A matrix of `rows` × `columns` that lies so.
