@@ -100,7 +100,7 @@ impl Chain {
                 LinkOperand::Column(at) => BoundOperand::Columns(mem::take(&mut of_columns[at])),
                 LinkOperand::Memory(at) => match &inputs[usize::from(at)] {
                     Some(BoundInput::Memory(words)) => BoundOperand::Memory(cast_slice(words)),
-                    _ => unreachable!("the plan says where operands lie"),
+                    _ => unreachable!("like steps have the same operands in memory"),
                 },
             };
             (op, operand)

@@ -37,7 +37,7 @@ impl<S: Copy, const N: usize> Partial<S, N> {
     /// As [`take`](Self::take), with hints that the memory after these elements will be read. Sums of 64e6 elements by
     /// 16 threads took 0.92 ms without hints and 0.83 ms with them.
     #[inline(always)]
-    pub fn take_on<T: Copy>(&mut self, x: &[T], step: impl Fn(S, T) -> S) {
+    pub fn take_prefetching<T: Copy>(&mut self, x: &[T], step: impl Fn(S, T) -> S) {
         let (blocks, rest) = x.as_chunks::<N>();
         for block in blocks {
             prefetch::read_on(block);
@@ -74,7 +74,7 @@ pub(crate) fn fold<T: Copy, S: Copy>(
         partial.merged(merge)
     } else {
         let mut partial = Partial::<S, MANY>::new(empty);
-        partial.take_on(x, step);
+        partial.take_prefetching(x, step);
         partial.merged(merge)
     }
 }

@@ -1,10 +1,10 @@
 //! Products cut into blocks, each of which one thread multiplies and finishes while it is in its cache.
 
 use super::by_kernel::{self, ProductBlock, Sums};
-use super::copies::Copies;
-use super::floats::Floats;
+use super::f32_operands::F32Operands;
 use super::kernel::Kernel;
 use super::outputs::ProductOutputs;
+use super::pack_buffers::PackBuffers;
 use crate::exec::cpu::operands::{ALONE, for_each, ranges};
 use crate::exec::cpu::tape::{Machine, TILE};
 use crate::exec::threads;
@@ -22,7 +22,7 @@ const SHORT_BLOCK: u64 = 1_000 / threads::SMALLER as u64;
 /// Fewest rows of a block whose multiplications take longer than its reads of panels.
 const LEAST_ROWS: usize = 4;
 
-pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>) {
+pub(super) fn multiply<'a>(floats: &F32Operands<'_>, results: &mut ProductOutputs<'a>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let results = &*results;
@@ -32,7 +32,7 @@ pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>
     };
     let work =
         |worker: &mut BlockWorker<'a>, block: ProductBlock| worker.run(floats, results, &block);
-    let new = || BlockWorker { machine: None, copies: Copies::default() };
+    let new = || BlockWorker { machine: None, copies: PackBuffers::default() };
     let pays = pays(floats.size, floats.count);
     let blocks = match floats.panels {
         Some(_) if !pays => short_blocks(floats.size),
@@ -48,14 +48,14 @@ pub(super) fn multiply<'a>(floats: &Floats<'_>, results: &mut ProductOutputs<'a>
 }
 
 /// Returns whether the products are too small to pay for threads that sleep.
-pub(super) fn is_one_block(floats: &Floats<'_>) -> bool {
+pub(super) fn is_for_one_thread(floats: &F32Operands<'_>) -> bool {
     !pays(floats.size, floats.count)
 }
 
 /// Returns whether the products are one call of the kernel, or one for each of the [`short_blocks`].
-pub(super) fn is_preparable(floats: &Floats<'_>) -> bool {
+pub(super) fn is_preparable(floats: &F32Operands<'_>) -> bool {
     let size @ [_, n, k] = floats.size;
-    is_one_block(floats)
+    is_for_one_thread(floats)
         && by_kernel::last_columns(Kernel::native(), [n, k]) == 0
         && (!floats.by_panels || by_kernel::is_one_pass(size))
 }
@@ -141,11 +141,16 @@ pub(super) fn cut(
 /// The copies of one thread, and its machine, once an epilogue needs it.
 struct BlockWorker<'a> {
     machine: Option<Machine<'a>>,
-    copies: Copies,
+    copies: PackBuffers,
 }
 
 impl<'a> BlockWorker<'a> {
-    fn run(&mut self, floats: &Floats<'_>, results: &ProductOutputs<'a>, block: &ProductBlock) {
+    fn run(
+        &mut self,
+        floats: &F32Operands<'_>,
+        results: &ProductOutputs<'a>,
+        block: &ProductBlock,
+    ) {
         let [m, n, _] = floats.size;
         let ProductBlock { index, rows, columns } = block;
         let start = (index * m + rows.start) * n + columns.start;

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::slice::from_raw_parts_mut;
 
 use super::by_kernel::{Sums, rows_of};
-use super::copies::Copies;
-use super::floats::Floats;
+use super::f32_operands::F32Operands;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::outputs::ProductOutputs;
+use super::pack_buffers::PackBuffers;
 use crate::exec::cpu::operands::{
     BlockLayout, Images, copy_rows, for_each_if, ranges, rows_of_blocks,
 };
@@ -36,7 +36,7 @@ pub(super) struct ImageBlock {
 
 /// The work that all threads share.
 pub(super) struct Convolution<'c, 'a> {
-    pub floats: &'c Floats<'a>,
+    pub floats: &'c F32Operands<'a>,
     pub images: &'c Images<'c, 'a>,
     pub layout: BlockLayout,
     /// The position of each element of a window in a block.
@@ -47,7 +47,7 @@ pub(super) struct Convolution<'c, 'a> {
 /// Computes all results over `images`, on several threads if that pays. Returns `false`, and computes nothing, if blocks
 /// would be too large.
 pub(super) fn multiply(
-    floats: &Floats<'_>,
+    floats: &F32Operands<'_>,
     images: &Images<'_, '_>,
     shared: bool,
     results: &mut ProductOutputs<'_>,
@@ -101,7 +101,7 @@ fn block_size(
 
 impl<'c, 'a> Convolution<'c, 'a> {
     pub fn new(
-        floats: &'c Floats<'a>,
+        floats: &'c F32Operands<'a>,
         images: &'c Images<'c, 'a>,
         layout: BlockLayout,
         results: &'c mut ProductOutputs<'_>,
@@ -149,7 +149,7 @@ impl<'c, 'a> Convolution<'c, 'a> {
         &self,
         block: &ImageBlock,
         laid: &[f32],
-        (own, copies): (&mut Vec<f32>, &mut Copies),
+        (own, copies): (&mut Vec<f32>, &mut PackBuffers),
     ) {
         let Self { floats, images, layout, offsets, results } = self;
         let [_, n, k] = floats.size;
@@ -210,7 +210,7 @@ struct ImageWorker<'w, 'c, 'a> {
     machine: Machine<'c>,
     laid: LaidBlock,
     sums: Vec<f32>,
-    copies: Copies,
+    copies: PackBuffers,
 }
 
 /// The images of a block as they were laid out last.
@@ -244,7 +244,7 @@ impl<'w, 'c, 'a> ImageWorker<'w, 'c, 'a> {
             machine: work.results.machine(),
             laid: LaidBlock::new(work),
             sums: Vec::new(),
-            copies: Copies::default(),
+            copies: PackBuffers::default(),
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::copies::Copies;
-use super::floats::{FEW, Floats};
+use super::f32_operands::{F32Operands, FEW};
+use super::gemv;
 use super::kernel::{DotProducts, Kernel, PanelProduct, Panels, Rows, StripProduct};
 use super::operand::Matrices;
-use super::vector;
+use super::pack_buffers::PackBuffers;
 use crate::exec::cpu::operands::ranges;
 use crate::exec::cpu::vectors::links::RowLinks;
 
@@ -62,11 +62,11 @@ type Finish<'l> = Option<(&'l RowLinks<'l>, usize)>;
 /// All sums of the block can be written at `sums` by this call alone.
 pub(super) unsafe fn multiply<'l>(
     kernel: &Kernel,
-    floats: &Floats<'_>,
+    floats: &F32Operands<'_>,
     block: &ProductBlock,
     links: &dyn Fn() -> Option<RowLinks<'l>>,
     sums: Sums,
-    copies: &mut Copies,
+    copies: &mut PackBuffers,
 ) -> bool {
     let [m, n, k] = floats.size;
     let ([row, column], copied) = (floats.w.strides(), floats.w.is_only_copied());
@@ -164,10 +164,10 @@ pub(super) fn is_one_pass([m, n, k]: [usize; 3]) -> bool {
 /// As for [`multiply`].
 unsafe fn by_kept_panels(
     kernel: &Kernel,
-    Floats { size: [.., k], x, panels, .. }: &Floats<'_>,
+    F32Operands { size: [.., k], x, panels, .. }: &F32Operands<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
     sums: Sums,
-    copies: &mut Copies,
+    copies: &mut PackBuffers,
     finish: Finish<'_>,
 ) {
     let pitch = kernel.panel_width * k;
@@ -188,10 +188,10 @@ unsafe fn by_kept_panels(
 /// # Safety
 /// As for [`multiply`].
 unsafe fn by_row(
-    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    F32Operands { size: [.., k], x, w, .. }: &F32Operands<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
     sums: Sums,
-    copies: &mut Copies,
+    copies: &mut PackBuffers,
 ) {
     // SAFETY: the one row has as many elements as the block has columns, which this call alone writes. All of them exist
     // and hold numbers of a kind already.
@@ -200,7 +200,7 @@ unsafe fn by_row(
     for depth in ranges(*k, STRIP) {
         let x = rows_of(x, *index, [rows, &depth], &mut copies.x);
         let w = rows_of(w, *index, [&depth, columns], &mut copies.w);
-        vector::add_product(&x.data[..depth.len()], w.data, w.stride, out);
+        gemv::add_product(&x.data[..depth.len()], w.data, w.stride, out);
     }
 }
 
@@ -210,10 +210,10 @@ unsafe fn by_row(
 /// As for [`multiply`].
 unsafe fn in_place(
     kernel: &Kernel,
-    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    F32Operands { size: [.., k], x, w, .. }: &F32Operands<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
     sums: Sums,
-    copies: &mut Copies,
+    copies: &mut PackBuffers,
     finish: Finish<'_>,
 ) {
     for depth in ranges(*k, deep(*k)) {
@@ -232,10 +232,10 @@ unsafe fn in_place(
 /// As for [`multiply`].
 unsafe fn by_dots(
     kernel: &Kernel,
-    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    F32Operands { size: [.., k], x, w, .. }: &F32Operands<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
     Sums { start, stride }: Sums,
-    copies: &mut Copies,
+    copies: &mut PackBuffers,
 ) {
     let pitch = w.strides()[1] as usize;
     for depth in ranges(*k, LONG) {
@@ -254,10 +254,10 @@ unsafe fn by_dots(
 /// As for [`multiply`].
 unsafe fn by_strips(
     kernel: &Kernel,
-    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    F32Operands { size: [.., k], x, w, .. }: &F32Operands<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
     Sums { start, stride }: Sums,
-    copies: &mut Copies,
+    copies: &mut PackBuffers,
 ) {
     for row in 0..rows.len() {
         // SAFETY: as the caller promises.
@@ -278,10 +278,10 @@ unsafe fn by_strips(
 /// As for [`multiply`].
 unsafe fn by_panels(
     kernel: &Kernel,
-    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    F32Operands { size: [.., k], x, w, .. }: &F32Operands<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
     Sums { start, stride }: Sums,
-    Copies { x: x_copy, w: panels, row_major }: &mut Copies,
+    PackBuffers { x: x_copy, w: panels, row_major }: &mut PackBuffers,
     finish: Finish<'_>,
 ) {
     let deep = deep(*k);
@@ -357,10 +357,10 @@ unsafe fn multiply_panels(
 /// As for [`multiply`].
 unsafe fn by_copied_columns(
     kernel: &Kernel,
-    Floats { size: [.., k], x, w, .. }: &Floats<'_>,
+    F32Operands { size: [.., k], x, w, .. }: &F32Operands<'_>,
     ProductBlock { index, rows, columns }: &ProductBlock,
     Sums { start, stride }: Sums,
-    Copies { x: x_copy, w: copy, row_major }: &mut Copies,
+    PackBuffers { x: x_copy, w: copy, row_major }: &mut PackBuffers,
 ) {
     for depth in ranges(*k, LONG) {
         w.copy(*index, [depth.clone(), columns.clone()], row_major);

@@ -2,7 +2,7 @@
 
 use super::blocks;
 use super::by_kernel;
-use super::floats::{FEW, Floats};
+use super::f32_operands::{F32Operands, FEW};
 use super::operand::Matrices;
 use crate::base::dtype::{DType, Ty};
 use crate::exec::cpu::StepJob;
@@ -23,7 +23,7 @@ pub(super) fn find(job: &StepJob<'_>, product: &ProductForm) -> Option<PreparedP
     let [x, mut w] = Matrices::of(job, product, false).ok()?;
     // The search is no read, after which panels would be kept.
     w.arranged = None;
-    let floats = Floats::new(product, [x, w]);
+    let floats = F32Operands::new(product, [x, w]);
     let is_one = floats.count == 1 && !floats.size.contains(&0);
     if !is_one || !blocks::is_preparable(&floats) {
         return None;

@@ -3,22 +3,22 @@
 mod blocks;
 mod by_images;
 mod by_kernel;
-mod copies;
+mod f32_operands;
 mod find_prepared;
-mod floats;
+mod gemv;
 mod images;
 mod integer;
-mod kept;
+mod kept_panels;
 mod kernel;
 mod operand;
 mod outputs;
+mod pack_buffers;
 mod prepared;
 mod unstored;
-mod vector;
 mod winograd;
 
 pub(crate) use self::by_kernel::rows_of;
-use self::floats::Floats;
+use self::f32_operands::F32Operands;
 pub(crate) use self::kernel::{Kernel, PanelProduct, Panels, Rows, TransposedLeftProduct};
 pub(crate) use self::operand::Matrices;
 pub(crate) use self::outputs::ProductOutputs;
@@ -55,11 +55,11 @@ pub(crate) fn run(
         results.finish_all();
         return Ok(());
     }
-    let floats = Floats::new(product, Matrices::of(job, product, false)?);
+    let floats = F32Operands::new(product, Matrices::of(job, product, false)?);
     let [_, n, k] = floats.size;
     let is_narrow = by_kernel::last_columns(Kernel::native(), [n, k]) == n;
     if let Some(images) = floats.w.windows().filter(|_| !is_narrow).and_then(Images::of) {
-        let shared = !blocks::is_one_block(&floats);
+        let shared = !blocks::is_for_one_thread(&floats);
         if winograd::multiply(&floats, &images, shared, &mut results)
             || by_images::multiply(&floats, &images, shared, &mut results)
         {

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::by_kernel::{self, ProductBlock, Sums};
-use super::copies::Copies;
-use super::floats::Floats;
+use super::f32_operands::F32Operands;
 use super::kernel::Kernel;
 use super::operand::Matrices;
+use super::pack_buffers::PackBuffers;
 use crate::error::DeviceError;
 use crate::exec::cpu::StepJob;
 use crate::exec::cpu::forms::epilogue::Epilogue;
@@ -15,14 +15,14 @@ use crate::plan::ProductForm;
 
 /// A product of `f32` with its epilogue.
 pub(crate) struct UnstoredProduct<'a> {
-    floats: Floats<'a>,
+    floats: F32Operands<'a>,
     epilogue: Epilogue<'a>,
 }
 
 /// The machine and the copies of one thread.
 pub(crate) struct UnstoredWorker<'p> {
     machine: Machine<'p>,
-    copies: Copies,
+    copies: PackBuffers,
 }
 
 impl<'a> UnstoredProduct<'a> {
@@ -31,13 +31,13 @@ impl<'a> UnstoredProduct<'a> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if an operand has to be stored, and the host lacks the memory.
     pub fn of(job: &StepJob<'a>, product: &ProductForm) -> Result<Self, DeviceError> {
-        let floats = Floats::new(product, Matrices::of(job, product, false)?);
+        let floats = F32Operands::new(product, Matrices::of(job, product, false)?);
         // Blocks need not begin with a panel.
-        Ok(Self { floats: Floats { panels: None, ..floats }, epilogue: Epilogue::of(job) })
+        Ok(Self { floats: F32Operands { panels: None, ..floats }, epilogue: Epilogue::of(job) })
     }
 
     pub fn worker(&self) -> UnstoredWorker<'_> {
-        UnstoredWorker { machine: self.epilogue.machine(), copies: Copies::default() }
+        UnstoredWorker { machine: self.epilogue.machine(), copies: PackBuffers::default() }
     }
 
     /// Computes the results of some columns of some rows, which are counted through all products. All rows belong to one

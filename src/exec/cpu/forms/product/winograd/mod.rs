@@ -10,11 +10,11 @@ use std::slice::from_raw_parts_mut;
 
 use self::transforms::{Tiles, results_of_products, transform_filter, transform_tiles};
 use super::by_images::{Convolution, ImageBlock, LaidBlock};
-use super::copies::Copies;
-use super::floats::Floats;
+use super::f32_operands::F32Operands;
 use super::kernel::{Kernel, PanelProduct, Panels, Rows};
 use super::operand::Matrices;
 use super::outputs::ProductOutputs;
+use super::pack_buffers::PackBuffers;
 use crate::exec::cpu::operands::{Images, ranges, rows_of_blocks};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::{ArrangementOrder, threads};
@@ -32,7 +32,7 @@ const HIGH: usize = 32;
 /// Computes all results over `images` if their windows and filters are of this kind and the filters are a resident, so that
 /// they are transformed once. Returns `false`, and computes nothing, for others.
 pub(super) fn multiply(
-    floats: &Floats<'_>,
+    floats: &F32Operands<'_>,
     images: &Images<'_, '_>,
     shared: bool,
     results: &mut ProductOutputs<'_>,
@@ -120,7 +120,7 @@ struct WinogradWorker<'w, 'c, 'a> {
     /// For each point the products of some filters, each a row of tiles.
     products: Vec<f32>,
     sums: Vec<f32>,
-    copies: Copies,
+    copies: PackBuffers,
 }
 
 impl<'w, 'c, 'a> WinogradWorker<'w, 'c, 'a> {
@@ -132,7 +132,7 @@ impl<'w, 'c, 'a> WinogradWorker<'w, 'c, 'a> {
             tiles: Vec::new(),
             products: Vec::new(),
             sums: Vec::new(),
-            copies: Copies::default(),
+            copies: PackBuffers::default(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::plan::ProductForm;
 pub(super) const FEW: usize = 12;
 
 /// The operands of a product of `f32`.
-pub(super) struct Floats<'a> {
+pub(super) struct F32Operands<'a> {
     /// The size of one product: m, n, k.
     pub size: [usize; 3],
     /// The number of products.
@@ -23,7 +23,7 @@ pub(super) struct Floats<'a> {
     pub panels: Option<&'a [f32]>,
 }
 
-impl<'a> Floats<'a> {
+impl<'a> F32Operands<'a> {
     /// Pairs the operands of the products. If all share one right operand and the left ones lie one below the other,
     /// they become one product of a tall matrix.
     pub fn new(product: &ProductForm, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
