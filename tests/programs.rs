@@ -82,7 +82,7 @@ async fn data_for_an_output_is_refused_with_the_names_of_uploads() {
     let error = program.run(given).await.unwrap_err().to_string();
     let of = format!("neg (at tests/programs.rs:{line}) is an output");
     let fix = "use the id that `input` or `upload` returned, or a name: \"scale\", \"x\"";
-    assert_eq!(error, format!("only uploads take data, and {of}; {fix}"));
+    assert_eq!(error, format!("only inputs and uploads take data, and {of}; {fix}"));
 }
 
 #[tokio::test]
@@ -197,7 +197,8 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let rows = format!("{fix}, or run a program with 3 rows by `run_rows`");
     says(three_rows, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 6; {rows}"));
     let fix = "use the id that `input` or `upload` returned";
-    let rule = |what| format!("only uploads take data, and {what}; {fix}, or a name: \"x\"");
+    let rule =
+        |what| format!("only inputs and uploads take data, and {what}; {fix}, or a name: \"x\"");
     says(error((y, &[1.0; 4]).into()).await, &rule(format!("{relu} is not one")));
     says(error(("z", &[1.0_f32; 4]).into()).await, &rule(format!("{neg} is an output")));
     let of_another = error((foreign, &[1.0; 4]).into()).await;

@@ -217,7 +217,10 @@ async fn the_axes_that_were_taken_for_rows_are_named() -> Result<()> {
     let error = b.compile().await?.rows().expect_err("steps are no rows").to_string();
     let x = format!("axis 0 of input \"x\" (at tests/rows.rs:{line}) of shape [4, 4, 3]");
     assert!(
-        error.starts_with("gru (at ") && error.contains(&format!("; rows are {x}: ")),
+        error.starts_with("gru (at ")
+            && error.contains(&format!(
+                "; rows are {x}: give them by `Recurrence {{ batch_first: true"
+            )),
         "{error}"
     );
 

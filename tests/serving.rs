@@ -152,7 +152,7 @@ async fn metrics_print_which_times_are_sums_over_runs() {
     }
     let metrics = device.metrics();
     let text = metrics.to_string();
-    let sums = "\nsummed over runs, overlapping ones too: first copy to last result ";
+    let sums = "\nfirst copy to last result, summed over runs, overlapping ones too: ";
     let (_, times) = text.split_once(sums).expect(&text);
     let times = times.lines().next().unwrap();
     assert!(times.contains("(predicted ") && !times.contains("budget"), "no run waits: {text}");

@@ -267,7 +267,7 @@ async fn mistakes_are_errors_and_change_nothing() {
         let error = b.write_with(foreign, |_| unreachable!()).unwrap_err();
         assert!(error.to_string().starts_with(not_of_it), "{error}");
         let rule = "use the id that `input` or `upload` returned";
-        let want = format!("only uploads take data, and {neg} is an output; {rule}");
+        let want = format!("only inputs and uploads take data, and {neg} is an output; {rule}");
         is(b.write_with(y, |_| unreachable!()), &want);
         let fix = "give as many, or make it of another shape";
         let want = format!("{upload} has shape [2] and takes 2 elements, not 3; {fix}");

@@ -267,7 +267,7 @@ pub enum DataError {
     },
     /// The value that is to be written is not an upload.
     #[error(
-        "only uploads take data, and {of} is {}; use the id that `input` or `upload` returned{}",
+        "only inputs and uploads take data, and {of} is {}; use the id that `input` or `upload` returned{}",
         if *is_output { "an output" } else { "not one" },
         or_a_name(there)
     )]

@@ -20,7 +20,7 @@ use crate::base::place::Place;
 pub enum PlanError {
     /// Nothing was recorded, so there is nothing to run.
     #[error(
-        "{made_at}: the batch made here is empty; record at least one operation or upload before it is executed or saved"
+        "{made_at}: the batch made here is empty; record an operation or an upload before it is executed, compiled or saved"
     )]
     Empty {
         /// The place where the batch was made.

@@ -25,9 +25,13 @@ use crate::base::shape::Shape;
 pub enum RowsError {
     /// An operation computes a row from others, or from its position.
     #[error(
-        "{of} mixes rows: {why}; rows are {}: put rows in front, name the inputs with rows by `rows_of`, \
+        "{of} mixes rows: {why}; rows are {}: {}, name the inputs with rows by `rows_of`, \
          or run the program as it was recorded",
-        wording::rows_along(inputs)
+        wording::rows_along(inputs),
+        match of.op {
+            "gru" | "lstm" => "give them by `Recurrence { batch_first: true, .. }`, which makes axis 1 that of time",
+            _ => "put rows in front",
+        }
     )]
     Mixes {
         /// The operation.

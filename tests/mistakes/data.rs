@@ -95,7 +95,7 @@ fn writing_what_cannot_be_written() {
     let error = b.write(y, &[0.0; 6]).unwrap_err();
     assert!(matches!(error, Error::Data(DataError::NotAnUpload { is_output: true, .. })));
     let want = format!(
-        "only uploads take data, and relu {} is an output; use the id that `input` or `upload` returned",
+        "only inputs and uploads take data, and relu {} is an output; use the id that `input` or `upload` returned",
         at(line + 1)
     );
     assert_eq!(error.to_string(), want);

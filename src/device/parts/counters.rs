@@ -176,7 +176,7 @@ impl fmt::Display for Metrics {
             let (run, predicted) = (time(self.run_nanoseconds), time(self.predicted_nanoseconds));
             write!(
                 f,
-                "\nsummed over runs, overlapping ones too: first copy to last result {run} "
+                "\nfirst copy to last result, summed over runs, overlapping ones too: {run} "
             )?;
             write!(f, "(predicted {predicted})")?;
             if self.wait_nanoseconds > 0 {
@@ -250,7 +250,7 @@ impl fmt::Display for PoolStats {
         }
         writeln!(f, "memory of the host: {}", self.host)?;
         write!(f, "plans: {} held, {} made, ", self.plans, self.plan_misses)?;
-        write!(f, "reused {}", count(self.plan_hits, "time"))?;
+        write!(f, "found again {}", count(self.plan_hits, "time"))?;
         if self.losses > 0 {
             write!(f, "\nthe gpu was lost {}", count(self.losses, "time"))?;
         }
@@ -269,7 +269,7 @@ mod tests {
         let mut metrics = Metrics { cpu_runs: 3, kernels: 3, pools, ..Metrics::default() };
         let want = "3 runs (3 cpu), 0 failed\n3 kernels, 0 B up, 0 B down\n\
                     memory of the host: 64 B in use, 0 B idle, 0 B at most; 9 allocations, 1 reuse\n\
-                    plans: 2 held, 2 made, reused 0 times";
+                    plans: 2 held, 2 made, found again 0 times";
         assert_eq!(metrics.to_string(), want);
         (metrics.gpu_runs, metrics.late, metrics.residents_up) = (1, 2, 1);
         (metrics.pipelines_compiled, metrics.compile_nanoseconds) = (1, 5000);

@@ -21,7 +21,11 @@ pub(crate) fn run(
     let Some(function) = form.kernel.function.filter(|_| form.runs) else { return Ok(()) };
     let function = job.functions.get(function as usize);
     let function = function.ok_or_else(|| DeviceError::broken("a function was never given"))?;
-    let elements = |&input: &u16| Some(job.value_of(&step.operands[usize::from(input)])?.1.bytes());
+    let elements = |&input: &u16| {
+        let value = step.operands[usize::from(input)].source.value()?;
+        let buffer = job.values[value.index()].as_deref()?;
+        Some(buffer.bytes())
+    };
     let inputs: Option<SmallVec<[&[u8]; 4]>> = form.inputs.iter().map(elements).collect();
     let inputs = inputs.ok_or_else(|| DeviceError::broken("an input was never computed"))?;
     caught(|| function.call(&inputs, output.bytes_mut())).map_err(|message| DeviceError::Panicked {

@@ -5,7 +5,8 @@ use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor};
 use crate::record::Refusal;
 
 /// The weights of one cell, as PyTorch stores them: G gates of width H one below the other, for inputs of width I. An
-/// LSTM has the gates i, f, g, o, a GRU r, z, n.
+/// LSTM has the gates i, f, g, o, a GRU r, z, n. `transpose` of a tensor turns weights of the other order, as `linear`
+/// takes them. Where H = I, no error can tell that `input` and `hidden` are swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellWeights<T: Float> {
     /// `[G·H, I]`, PyTorch's `weight_ih`.

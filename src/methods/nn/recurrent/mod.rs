@@ -108,7 +108,8 @@ operations! {
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
     /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are
     /// the last layer's hidden states at each step, forwards before backwards, and each cell's state after its last
-    /// step.
+    /// step. A result that nothing reads is downloaded too, unless [`outputs`](GpuCommandBatch::outputs) names the
+    /// wanted ones.
     fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = {
         let start = start.map(|state| state.tensors(x.batch()));
         recur(CellKind::Lstm, x, cells, start, how).map(|(y, state)| (y, LstmState::of(state)))
