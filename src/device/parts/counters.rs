@@ -279,7 +279,7 @@ mod tests {
         assert!(all.starts_with("4 runs (3 cpu, 1 gpu), 0 failed, 2 late\n"), "{all}");
         for line in [
             "; 1 pipeline compiled in 5.0 µs\n",
-            "last result 2.0 µs (predicted 0 ns), wait for memory budget 1.0 µs\n",
+            "too: 2.0 µs (predicted 0 ns), wait for memory budget 1.0 µs\n",
             "residents moved alone: 1 up (0 B), 0 down (0 B)\n",
             "memory of the gpu: ",
         ] {
