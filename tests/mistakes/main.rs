@@ -200,8 +200,8 @@ async fn an_empty_batch() {
     let b = GpuCommandBatch::new(&Device::cpu());
     let line = line!() - 1;
     let want = format!(
-        "tests/mistakes/main.rs:{line}: the batch made here is empty; record at least one operation or upload before it is \
-         executed or saved"
+        "tests/mistakes/main.rs:{line}: the batch made here is empty; record an operation or an upload before it is \
+         executed, compiled or saved"
     );
     assert_eq!(b.compile().await.unwrap_err().to_string(), want);
     assert_eq!(b.execute().await.unwrap_err().to_string(), want);
