@@ -110,8 +110,8 @@ fn mixed_sums<const K: usize>(x: &[f32], step: impl Fn([f32; K], f32) -> [f32; K
         let mut sums = [[0.0_f32; MANY]; K];
         let (blocks, rest) = x.as_chunks::<MANY>();
         for block in blocks {
-            for i in 0..MANY {
-                add(&mut sums, i, block[i], &step);
+            for (i, &x) in block.iter().enumerate() {
+                add(&mut sums, i, x, &step);
             }
         }
         for (i, &x) in rest.iter().enumerate() {
