@@ -36,7 +36,9 @@ async fn check_short_products(sizes: &[[usize; 3]], is_transposed: bool) {
             true => (0..n * k).map(|at| ws[at % k * n + at / k]).collect(),
             false => ws.clone(),
         };
-        let w = device.resident(&given, if is_transposed { [n, k] } else { [k, n] }).unwrap();
+        let w = device
+            .resident(&given, if is_transposed { [n, k] } else { [k, n] })
+            .expect("a host with memory");
         let right = batch.bind(&w);
         let right = if is_transposed { right.transpose() } else { right };
         // The elements begin inside of their value.
@@ -47,9 +49,9 @@ async fn check_short_products(sizes: &[[usize; 3]], is_transposed: bool) {
     }
     // The right operand is read by rows, by columns, or by panels that are kept from the second run on.
     for run in 0..3 {
-        batch.execute().await.unwrap();
+        batch.execute().await.expect("a host with memory");
         for (case, result, want, first) in &mut all {
-            let got = batch.read(*result).await.unwrap();
+            let got = batch.read(*result).await.expect("a host with memory");
             near(case, &got, want, 1e-5);
             assert!(*first.get_or_insert_with(|| got.clone()) == got, "{case}: run {run}");
         }

@@ -63,7 +63,7 @@ async fn check(cases: &[(Dims, [usize; 3], Conv2d, Vec<f32>)]) {
     for (dims, [filters, high, long], conv, xs) in cases {
         let own = dims[1] / conv.groups;
         let (ws, bias) = (numbers(filters * own * high * long, 2), numbers(*filters, 3));
-        let w = device.resident(&ws, [*filters, own, *high, *long]).unwrap();
+        let w = device.resident(&ws, [*filters, own, *high, *long]).expect("a host with memory");
         let x = batch.upload_shaped(xs, *dims);
         let y = x.conv2d(&w, batch.upload(&bias), *conv).relu();
         let (sums, [_, _, down, along]) =
@@ -74,9 +74,9 @@ async fn check(cases: &[(Dims, [usize; 3], Conv2d, Vec<f32>)]) {
         all.push((format!("{dims:?} {filters} {high} {long} {conv:?}"), y, want));
     }
     for _ in 0..3 {
-        batch.execute().await.unwrap();
+        batch.execute().await.expect("a host with memory");
         for (case, y, want) in &all {
-            near(case, &batch.read(*y).await.unwrap(), want, 1e-5);
+            near(case, &batch.read(*y).await.expect("a host with memory"), want, 1e-5);
         }
     }
 }
