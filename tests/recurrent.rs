@@ -1,8 +1,11 @@
 //! Recurrent layers over long sequences: the work of a step is the same at each, and the values are those of `f64`.
 
 mod common;
+#[path = "common/recurrent_layer.rs"]
+mod recurrent_layer;
 
 use onetrip::{CellWeights, Device, Explanation, GpuCommandBatch, LstmState, Recurrence, Tensor};
+use recurrent_layer::{LayerSizes, hidden_states};
 
 /// The sizes of a layer: its rows, inputs and states.
 #[derive(Clone, Copy)]
@@ -74,47 +77,12 @@ impl Data {
         y
     }
 
-    /// The same by the definitions, row by row.
+    /// The same by the definitions.
     fn exactly(&self) -> Vec<f64> {
-        let Sizes { rows, inputs, states } = self.sizes;
-        let mut all = vec![0.0; self.steps * rows * states];
-        for row in 0..rows {
-            let (mut h, mut c) = (vec![0.0_f64; states], vec![0.0_f64; states]);
-            for step in 0..self.steps {
-                let at = step * rows + row;
-                let x: Vec<f64> =
-                    self.x[at * inputs..][..inputs].iter().map(|&x| f64::from(x)).collect();
-                let (from_x, from_h) = (self.project(0, &x), self.project(1, &h));
-                for (j, (h, c)) in h.iter_mut().zip(&mut c).enumerate() {
-                    let both = |gate: usize| from_x[gate * states + j] + from_h[gate * states + j];
-                    if self.gates == 4 {
-                        let (i, f) = (sigmoid(both(0)), sigmoid(both(1)));
-                        *c = f * *c + i * both(2).tanh();
-                        *h = sigmoid(both(3)) * c.tanh();
-                    } else {
-                        let (r, z) = (sigmoid(both(0)), sigmoid(both(1)));
-                        let new = (from_x[2 * states + j] + r * from_h[2 * states + j]).tanh();
-                        *h = (1.0 - z) * new + z * *h;
-                    }
-                }
-                all[at * states..][..states].copy_from_slice(&h);
-            }
-        }
-        all
+        let Self { gates, steps, sizes: Sizes { rows, inputs, states }, .. } = *self;
+        let sizes = LayerSizes { gates, steps, rows, inputs, states };
+        hidden_states(sizes, &self.x, &self.weights, &self.bias)
     }
-
-    /// The addends of all gates from the inputs (0) or from the hidden state (1).
-    fn project(&self, which: usize, values: &[f64]) -> Vec<f64> {
-        let rows = self.weights[which].chunks(values.len()).zip(&self.bias[which]);
-        let sum = |row: &[f32]| -> f64 {
-            row.iter().zip(values).map(|(&w, &value)| f64::from(w) * value).sum()
-        };
-        rows.map(|(row, &bias)| sum(row) + f64::from(bias)).collect()
-    }
-}
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 /// The operations of the longest kernel that joins no parts.

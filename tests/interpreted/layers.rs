@@ -3,7 +3,8 @@
 use half::f16;
 use onetrip::{Attention, AttentionMask, Causal, Device, GpuCommandBatch};
 
-use crate::{near, numbers};
+use crate::float64::near;
+use crate::numbers;
 
 /// Heads, queries, keys, elements of a query and of a value.
 type Sizes = [usize; 5];

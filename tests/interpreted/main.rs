@@ -2,9 +2,13 @@
 //! and sees each access to memory that is not allowed. There work is shared out over threads at such sizes already.
 //! Most numbers are small integers, so that results are exact in any order.
 
+#[path = "../common/float64.rs"]
+mod float64;
 mod layers;
 mod products;
 mod recurrent;
+#[path = "../common/recurrent_layer.rs"]
+mod recurrent_layer;
 mod windows;
 
 use onetrip::{Device, Element, GpuCommandBatch, Precision, Tensor};
@@ -36,19 +40,6 @@ fn right(row: usize, column: usize) -> f32 {
 /// Numbers without a pattern, in −1..1.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|at| ((at * 7919 + seed * 101) % 1013) as f32 / 506.5 - 1.0).collect()
-}
-
-/// Checks that results are those of `f64` but for rounding.
-#[track_caller]
-fn near(case: &str, got: &[f32], want: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), want.len(), "{case}");
-    for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
-        let got = f64::from(got);
-        let fits = got == want
-            || (got.is_nan() && want.is_nan())
-            || (got - want).abs() <= tolerance * (1.0 + want.abs());
-        assert!(fits, "{case}: element {at} is {got}, not {want}");
-    }
 }
 
 /// A matrix of `rows` × `columns` that lies so.

@@ -2,7 +2,8 @@
 
 use onetrip::{Device, GpuCommandBatch, Tensor};
 
-use crate::{near, numbers};
+use crate::float64::near;
+use crate::numbers;
 
 /// An operation on a sum and an element beside it.
 type Epilogue =

@@ -2,59 +2,15 @@
 
 use onetrip::{CellWeights, Device, GpuCommandBatch, Recurrence};
 
-use crate::{near, numbers};
-
-/// The sizes of a layer: its gates, steps, rows, inputs and states.
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    gates: usize,
-    steps: usize,
-    rows: usize,
-    inputs: usize,
-    states: usize,
-}
-
-/// The hidden states of all steps by the definitions, row by row.
-fn layer(sizes: Sizes, x: &[f32], weights: &[Vec<f32>; 2], bias: &[Vec<f32>; 2]) -> Vec<f64> {
-    let Sizes { gates, steps, rows, inputs, states } = sizes;
-    let project = |which: usize, values: &[f64]| -> Vec<f64> {
-        let rows = weights[which].chunks(values.len()).zip(&bias[which]);
-        let sum = |row: &[f32]| -> f64 {
-            row.iter().zip(values).map(|(&w, value)| f64::from(w) * value).sum()
-        };
-        rows.map(|(row, &bias)| sum(row) + f64::from(bias)).collect()
-    };
-    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let mut all = vec![0.0; steps * rows * states];
-    for row in 0..rows {
-        let (mut h, mut c) = (vec![0.0_f64; states], vec![0.0_f64; states]);
-        for step in 0..steps {
-            let at = step * rows + row;
-            let x: Vec<f64> = x[at * inputs..][..inputs].iter().map(|&x| f64::from(x)).collect();
-            let (from_x, from_h) = (project(0, &x), project(1, &h));
-            for (j, (h, c)) in h.iter_mut().zip(&mut c).enumerate() {
-                let both = |gate: usize| from_x[gate * states + j] + from_h[gate * states + j];
-                if gates == 4 {
-                    let (i, f) = (sigmoid(both(0)), sigmoid(both(1)));
-                    *c = f * *c + i * both(2).tanh();
-                    *h = sigmoid(both(3)) * c.tanh();
-                } else {
-                    let (r, z) = (sigmoid(both(0)), sigmoid(both(1)));
-                    let new = (from_x[2 * states + j] + r * from_h[2 * states + j]).tanh();
-                    *h = (1.0 - z) * new + z * *h;
-                }
-            }
-            all[at * states..][..states].copy_from_slice(&h);
-        }
-    }
-    all
-}
+use crate::float64::near;
+use crate::numbers;
+use crate::recurrent_layer::{LayerSizes, hidden_states};
 
 #[tokio::test]
 async fn each_run_of_a_layer_is_that_of_f64() {
     let device = Device::cpu();
     for (gates, rows, states) in [(3, 1, 14), (4, 3, 9)] {
-        let sizes = Sizes { gates, steps: 4, rows, inputs: 5, states };
+        let sizes = LayerSizes { gates, steps: 4, rows, inputs: 5, states };
         let wide = gates * states;
         let x = numbers(sizes.steps * rows * sizes.inputs, 1);
         let weights = [numbers(wide * sizes.inputs, 2), numbers(wide * states, 3)];
@@ -69,7 +25,7 @@ async fn each_run_of_a_layer_is_that_of_f64() {
             4 => batch.lstm(uploaded, &[cell], None, Recurrence::default()).0,
             _ => batch.gru(uploaded, &[cell], None, Recurrence::default()).0,
         };
-        let want = layer(sizes, &x, &weights, &bias);
+        let want = hidden_states(sizes, &x, &weights, &bias);
         for run in 0..3 {
             batch.execute().await.unwrap();
             let got = batch.read(y).await.unwrap();

@@ -1,22 +1,12 @@
 //! Windows over images: convolutions of each kind, and pooling.
 
-use onetrip::{Conv2d, Device, GpuCommandBatch, Pool2d};
+use onetrip::{Conv2d, Device, GpuCommandBatch, Pool2d, Tensor};
 
-use crate::{near, numbers};
+use crate::float64::{near, places};
+use crate::numbers;
 
 /// Images: their number, channels, height and width.
 type Dims = [usize; 4];
-
-/// The positions of the elements of each window along an axis, if they are not border.
-fn places(
-    [len, size, step, dilation]: [usize; 4],
-    (before, after): (usize, usize),
-) -> Vec<Vec<Option<usize>>> {
-    let reach = (size - 1) * dilation + 1;
-    let count = (len + before + after - reach) / step + 1;
-    let place = |at: usize| at.checked_sub(before).filter(|&at| at < len);
-    (0..count).map(|w| (0..size).map(|i| place(w * step + i * dilation)).collect()).collect()
-}
 
 /// A convolution of `filters` of `[high, wide]`, in double precision, and the shape of its results.
 fn convolved(x: (&[f64], Dims), w: (&[f32], [usize; 3]), conv: Conv2d) -> (Vec<f64>, Dims) {
@@ -73,10 +63,20 @@ async fn check(cases: &[(Dims, [usize; 3], Conv2d, Vec<f32>)]) {
             sums.iter().enumerate().map(|(at, sum)| (sum + of_bias(at)).max(0.0)).collect();
         all.push((format!("{dims:?} {filters} {high} {long} {conv:?}"), y, want));
     }
-    for _ in 0..3 {
+    check_runs(&batch, &all, 3, 1e-5).await;
+}
+
+/// Checks the results of several runs, each with the name of its case.
+async fn check_runs(
+    batch: &GpuCommandBatch,
+    all: &[(String, Tensor<'_, f32>, Vec<f64>)],
+    runs: usize,
+    tolerance: f64,
+) {
+    for _ in 0..runs {
         batch.execute().await.expect("a host with memory");
-        for (case, y, want) in &all {
-            near(case, &batch.read(*y).await.expect("a host with memory"), want, 1e-5);
+        for (case, y, want) in all {
+            near(case, &batch.read(*y).await.expect("a result"), want, tolerance);
         }
     }
 }
@@ -148,12 +148,7 @@ async fn depthwise_windows_between_products() {
         let y = y.conv2d(&windows, None, conv).relu().conv2d(&project, None, plain);
         all.push((format!("{dims:?} {middle}"), y, want));
     }
-    for _ in 0..2 {
-        batch.execute().await.unwrap();
-        for (case, y, want) in &all {
-            near(case, &batch.read(*y).await.unwrap(), want, 1e-4);
-        }
-    }
+    check_runs(&batch, &all, 2, 1e-4).await;
 }
 
 /// The greatest elements and the averages of windows.
@@ -185,8 +180,5 @@ async fn pooling_of_any_window() {
         all.push((format!("greatest of {size}"), x.max_pool2d(pool), greatest));
         all.push((format!("average of {size}"), x.avg_pool2d(pool), averages));
     }
-    batch.execute().await.unwrap();
-    for (case, y, want) in &all {
-        near(case, &batch.read(*y).await.unwrap(), want, 1e-6);
-    }
+    check_runs(&batch, &all, 1, 1e-6).await;
 }

@@ -5,12 +5,15 @@ mod channels_last;
 #[path = "../common/mod.rs"]
 mod common;
 mod convolution;
+#[path = "../common/float64.rs"]
+mod float64;
 mod fused_product;
 mod pooling;
 mod sliding;
 mod tiles;
 mod transposed;
 
+use float64::near;
 use onetrip::{Device, GpuCommandBatch, Tensor};
 
 /// Pseudo-random numbers (Knuth's linear congruential generator).
@@ -45,16 +48,4 @@ async fn run(
     let dims = batch.shape(result).expect("no mistake").dims().to_vec();
     let dispatches = batch.stats().dispatches;
     (dims, batch.read(result).await.expect("what was downloaded"), dispatches)
-}
-
-#[track_caller]
-fn near(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
-        let got = f64::from(got);
-        let fits = got == want
-            || (got.is_nan() && want.is_nan())
-            || (got - want).abs() <= tolerance * (1.0 + want.abs());
-        assert!(fits, "{what}: element {at} is {got}, not {want}");
-    }
 }

@@ -3,21 +3,8 @@
 
 use onetrip::{Conv1d, Conv2d, Device, GpuCommandBatch, Numeric, Pool1d, Pool2d, Tensor, f16};
 
+use crate::float64::places;
 use crate::{Rng, near, run};
-
-/// The positions of the elements of each window along an axis, if they are not border.
-fn places(
-    len: usize,
-    size: usize,
-    step: usize,
-    dilation: usize,
-    (before, after): (usize, usize),
-) -> Vec<Vec<Option<usize>>> {
-    let reach = (size - 1) * dilation + 1;
-    let count = (len + before + after - reach) / step + 1;
-    let place = |at: usize| at.checked_sub(before).filter(|&at| at < len);
-    (0..count).map(|w| (0..size).map(|i| place(w * step + i * dilation)).collect()).collect()
-}
 
 /// A convolution of filters of one channel each, and the sums of sizes, in double precision.
 pub fn depthwise(
@@ -29,7 +16,7 @@ pub fn depthwise(
     filters: &[f32],
 ) -> (Vec<f64>, f64) {
     let along = |axis: usize, len: usize, size: usize| {
-        places(len, size, conv.stride[axis], conv.dilation[axis], conv.padding[axis])
+        places([len, size, conv.stride[axis], conv.dilation[axis]], conv.padding[axis])
     };
     let (rows, columns) = (along(0, h, kh), along(1, w, kw));
     let (mut sums, mut largest) = (Vec::new(), 1.0_f64);
@@ -163,7 +150,7 @@ async fn zeros_infinities_and_nan_in_windows() {
                 _ => rng.numbers(1)[0],
             })
             .collect();
-        let windows = places(len, size, step, dilation, padding);
+        let windows = places([len, size, step, dilation], padding);
         let combined = |sign: f32| -> Vec<f32> {
             let row = |row: &[f32]| -> Vec<f32> {
                 let of = |window: &Vec<Option<usize>>| {
@@ -209,7 +196,7 @@ async fn large_windows_overlap() {
     {
         let pool = Pool2d { stride: Some(step), ..Pool2d::new(size) };
         let [rows, columns] =
-            [0, 1].map(|axis| places([h, w][axis], size[axis], step[axis], 1, (0, 0)));
+            [0, 1].map(|axis| places([[h, w][axis], size[axis], step[axis], 1], (0, 0)));
         let (mut most, mut means) = (Vec::new(), Vec::new());
         for image in x.chunks(h * w) {
             for row in &rows {
