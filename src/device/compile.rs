@@ -11,6 +11,7 @@ use crate::base::single_flight::Begin;
 use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Residence};
 use crate::error::DeviceError;
+use crate::exec::cpu;
 use crate::exec::gpu::{Gpu, Kernels};
 use crate::plan::{Phase, Pieces, Plan, Step};
 
@@ -54,7 +55,7 @@ impl PreparedGraph {
 impl PreparedPlan {
     async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
         match (self.plan.backend, device.opened()) {
-            (Backend::Cpu, _) => self.on_cpu().clone().reserve(device.pool()).await,
+            (Backend::Cpu, _) => cpu::prepare(self.on_cpu(), device.pool()).await,
             (Backend::Gpu, Some(gpu)) => _ = self.kernels(device, &gpu).await?,
             (Backend::Gpu, None) => {}
         }

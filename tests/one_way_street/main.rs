@@ -120,6 +120,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
             &["program"],
             &["run"],
             &["offload"],
+            &["prepare"],
         ],
     ),
     ("exec/gpu", &[&["counts"], &["driver"], &["memory"], &["compile"], &["submit"]]),

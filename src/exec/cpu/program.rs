@@ -1,17 +1,14 @@
 //! A plan, and the facts that all of its runs share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::forms::product::Kernel;
 use super::forms::sliding::fused_product;
 use super::step_cache::StepCache;
-use crate::base::process::is_forked_child;
-use crate::exec::memory::LARGE;
-use crate::exec::{HostPool, threads};
+use crate::exec::threads;
 use crate::plan::{Plan, Step};
 
-/// Most bytes of memory that are reserved for the first run.
-const MOST_RESERVED: u64 = 256 << 20;
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
 const INLINE_SECONDS: f64 = 100e-6;
 
@@ -23,6 +20,8 @@ pub(crate) struct CpuProgram {
     /// True for each step whose results the next step computes, and reads at once.
     fused: Vec<bool>,
     is_short: bool,
+    /// True once a caller runs the program on zeros, or has done so.
+    is_rehearsed: AtomicBool,
 }
 
 impl CpuProgram {
@@ -40,24 +39,13 @@ impl CpuProgram {
             fused: (0..plan.steps.len()).map(|at| fused_product::is_fused(&plan, at)).collect(),
             is_short: plan.seconds < INLINE_SECONDS && !calls_user(),
             plan,
+            is_rehearsed: AtomicBool::new(false),
         }
     }
 
-    /// Allocates and touches the memory of a run, and stores it in `pool`.
-    pub async fn reserve(self: Arc<Self>, pool: &Arc<HostPool>) {
-        // Many values that no machine can hold have more bytes than a number counts.
-        let add = |all: u64, &bytes: &u64| all.saturating_add(bytes);
-        let all = self.plan.slots.iter().fold(0, add);
-        let pool = Arc::clone(pool);
-        let reserve = move || {
-            let slots = self.plan.slots.iter();
-            pool.reserve(slots.filter_map(|bytes| usize::try_from(bytes.div_ceil(4)).ok()));
-        };
-        if all < LARGE as u64 {
-            reserve();
-        } else if all <= MOST_RESERVED && !is_forked_child() {
-            threads::off_thread(reserve).await;
-        }
+    /// Returns true to one caller, which runs the program once on zeros.
+    pub(super) fn begins_rehearsal(&self) -> bool {
+        !self.is_rehearsed.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.

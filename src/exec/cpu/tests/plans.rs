@@ -14,7 +14,7 @@ use crate::error::{DeviceError, Error};
 use crate::exec::HostBuffer;
 use crate::exec::HostPool;
 use crate::exec::cpu::run::run;
-use crate::exec::cpu::{CpuProgram, CpuRun, RunData};
+use crate::exec::cpu::{CpuProgram, CpuRun, RunData, prepare};
 use crate::expr::{Builder, E};
 use crate::graph::NodeId;
 use crate::plan::{
@@ -204,21 +204,33 @@ fn steps_share_a_cache_only_if_they_differ_in_values_and_places_alone() {
 
 #[test]
 fn the_first_run_finds_the_reserved_memory() {
-    let reserve = |program: &Arc<CpuProgram>, pool: &Arc<HostPool>| {
-        pollster::block_on(Arc::clone(program).reserve(pool));
+    let after = |change: &dyn Fn(&mut Plan)| {
+        let (mut plan, pool) = (plan(), Arc::default());
+        change(&mut plan);
+        let program = Arc::new(CpuProgram::new(Arc::new(plan)));
+        for _ in 0..2 {
+            pollster::block_on(prepare(&program, &pool));
+        }
+        (program, pool)
     };
-    let (program, pool) = (Arc::new(CpuProgram::new(Arc::new(plan()))), Arc::default());
-    reserve(&program, &pool);
-    reserve(&program, &pool);
+    let long = |plan: &mut Plan| plan.seconds = 1.0;
+    let (program, pool) = after(&long);
     assert_eq!(pool.counts().idle_bytes, 8 * LEN as u64, "both slots, once");
     let data = Arc::new(HostBuffer::from_slice(&[1.0_f32; LEN]));
     let data = slice::from_ref(&data);
-    let ran = run(&program, given(data, data), &pool, &Timeline::default(), &|| true).unwrap();
-    assert_eq!([ran.pool_hits, ran.pool_misses], [2, 1], "the kept result is allocated");
+    let first = |program, pool| {
+        let ran = run(program, given(data, data), pool, &Timeline::default(), &|| true).unwrap();
+        [ran.pool_hits, ran.pool_misses]
+    };
+    assert_eq!(first(&program, &pool), [2, 1], "the kept result is allocated");
+    let (program, pool) = after(&|_| ());
+    assert_eq!(pool.counts().idle_bytes, 20 * LEN as u64, "results and zeros of one run");
+    assert_eq!(first(&program, &pool), [3, 0]);
     for (slots, idle) in [(&[5 << 20][..], 5 << 20), (&[1 << 50], 0), (&[1 << 63, 1 << 63], 0)] {
-        let (mut large, pool) = (plan(), Arc::default());
-        large.slots = slots.to_vec();
-        reserve(&Arc::new(CpuProgram::new(Arc::new(large))), &pool);
+        let (_, pool) = after(&|plan| {
+            long(plan);
+            plan.slots = slots.to_vec();
+        });
         assert_eq!(pool.counts().idle_bytes, idle, "{slots:?}");
     }
 }
