@@ -12,16 +12,23 @@ use crate::plan::{Plan, Step};
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
 const INLINE_SECONDS: f64 = 100e-6;
 
-/// A plan, and a cache for each of its steps, which the first run fills.
+/// A plan, and the facts of each of its steps.
 #[derive(Debug)]
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
-    caches: Vec<Arc<StepCache>>,
-    /// True for each step whose results the next step computes, and reads at once.
-    fused: Vec<bool>,
+    facts: Vec<StepFacts>,
     is_short: bool,
     /// True once a caller runs the program on zeros, or has done so.
     is_rehearsed: AtomicBool,
+}
+
+/// The facts of a step.
+#[derive(Debug)]
+pub(super) struct StepFacts {
+    /// The facts that the first run finds.
+    pub cache: Arc<StepCache>,
+    /// True if the next step computes the results of this one, and reads them at once.
+    pub is_fused: bool,
 }
 
 impl CpuProgram {
@@ -34,9 +41,9 @@ impl CpuProgram {
         // The time of a user's function is unknown.
         let calls_user =
             || plan.steps.iter().any(|step| step.form.kernel().custom_kernel().is_some());
+        let facts = |(at, cache)| StepFacts { cache, is_fused: fused_product::is_fused(&plan, at) };
         Self {
-            caches: StepCache::of_steps(&plan),
-            fused: (0..plan.steps.len()).map(|at| fused_product::is_fused(&plan, at)).collect(),
+            facts: StepCache::of_steps(&plan).into_iter().enumerate().map(facts).collect(),
             is_short: plan.seconds < INLINE_SECONDS && !calls_user(),
             plan,
             is_rehearsed: AtomicBool::new(false),
@@ -57,13 +64,8 @@ impl CpuProgram {
         &self.plan
     }
 
-    /// The steps in the order in which they run, each with its cache.
-    pub(super) fn steps(&self) -> impl Iterator<Item = (&Step, &StepCache)> {
-        self.plan.steps.iter().zip(self.caches.iter().map(Arc::as_ref))
-    }
-
-    /// True if the step after the one at `at` computes the results of that one, and reads them at once.
-    pub(super) fn is_fused(&self, at: usize) -> bool {
-        self.fused[at]
+    /// The steps in the order in which they run, each with its facts.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (&Step, &StepFacts)> {
+        self.plan.steps.iter().zip(&self.facts)
     }
 }

@@ -196,8 +196,8 @@ fn steps_share_a_cache_only_if_they_differ_in_values_and_places_alone() {
     let (steps, likes): (_, Vec<usize>) = steps.into_iter().unzip();
     plan.steps = steps;
     let program = CpuProgram::new(Arc::new(plan));
-    let caches: Vec<_> = program.steps().map(|(_, cache)| cache).collect();
-    let first = |cache| caches.iter().position(|&other| std::ptr::eq(other, cache));
+    let caches: Vec<_> = program.steps().map(|(_, facts)| &facts.cache).collect();
+    let first = |cache| caches.iter().position(|&other| Arc::ptr_eq(other, cache));
     let found: Vec<_> = caches.iter().filter_map(|&cache| first(cache)).collect();
     assert_eq!(found, likes);
 }
