@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::document::{Document, place_of};
-use super::load::{opened, unreadable};
+use super::load::{damaged, opened};
 use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
@@ -70,8 +70,8 @@ impl Program {
     /// version.
     pub fn describe(file: &Weights) -> Result<ProgramInfo> {
         let document = opened(file)?;
-        let (graph, nodes) = document.graph().map_err(|reason| unreadable(file, reason))?;
-        described(&document, graph, &nodes).map_err(|reason| unreadable(file, reason))
+        let (graph, nodes) = document.graph().map_err(|reason| damaged(file, reason))?;
+        described(&document, graph, &nodes).map_err(|reason| damaged(file, reason))
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::check::check;
+use super::checksum::is_as_sealed;
 use super::operation::OpForm;
 use super::wire::Wire;
 use crate::base::dtype::DType;
@@ -20,6 +21,11 @@ pub(super) const VERSION: u32 = 1;
 const MOST_NODES: usize = 1 << 20;
 /// The greatest number of residents, and of downloads: others are compared with each.
 const MOST_HELD: usize = 1 << 14;
+
+/// The cure for a damaged file.
+const CURE: &str = "copy the file again, or save the program again";
+/// The beginning of a message that a later version knows more.
+const NOT_HERE: &str = "this version has no ";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +45,15 @@ pub(super) struct Document {
     pub bound: Vec<u32>,
     pub downloads: Vec<u32>,
     pub keeps: Vec<KeepForm>,
+    /// The checksum of each tensor of the file, by name. The first files had no checksums.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tensor_checksums: BTreeMap<String, u32>,
+    /// The checksum of the file's table of tensors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_checksum: Option<u32>,
+    /// The checksum of the document's text before it, which is added to the text.
+    #[serde(default, skip_serializing)]
+    pub checksum: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -94,21 +109,34 @@ impl Document {
         struct Versioned {
             version: u32,
         }
-        let wrong = |error: serde_json::Error| format!("it is no program: {}", reason(&error));
-        let Versioned { version } = serde_json::from_str(text).map_err(wrong)?;
-        if version != VERSION {
+        let wrong = |error: serde_json::Error| {
+            with_cure(format!("its graph cannot be read: {}", reason(&error)))
+        };
+        let versioned = serde_json::from_str(text);
+        if let Ok(Versioned { version }) = versioned
+            && version != VERSION
+        {
             return Err(format!(
                 "it has version {version} of the format of programs, and this onetrip reads {VERSION}; \
                  load it with the version that wrote it, or save it again"
             ));
         }
+        let is_as_saved = is_as_sealed(text);
+        if is_as_saved == Some(false) {
+            return Err(changed("its graph"));
+        }
+        versioned.map_err(wrong)?;
         let document: Self = serde_json::from_str(text).map_err(wrong)?;
-        document.fingerprint()?;
+        if document.checksum.is_some() && is_as_saved.is_none() {
+            return Err(changed("its graph"));
+        }
+        document.fingerprint().map_err(with_cure)?;
         let residents = document.residents.iter().map(|resident| &resident.tensor);
         let mut tensors: Vec<_> = document.uploads.iter().chain(residents).flatten().collect();
         tensors.sort_unstable();
         if let Some(twice) = tensors.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("two uploads or residents hold the tensor {}", quoted(twice[0])));
+            let twice = format!("two uploads or residents hold the tensor {}", quoted(twice[0]));
+            return Err(with_cure(twice));
         }
         let Self { nodes, residents, bound, downloads, keeps, .. } = &document;
         let counts = [
@@ -119,7 +147,8 @@ impl Document {
         ];
         match counts.into_iter().find(|&(_, count, most)| count > most) {
             Some((what, count, most)) => {
-                Err(format!("it has {count} {what}, and {most} are the most"))
+                let cure = "save its parts as programs of their own";
+                Err(format!("it has {count} {what}, and {most} are the most; {cure}"))
             }
             None => Ok(document),
         }
@@ -193,6 +222,18 @@ impl Document {
             None => Ok((graph, ids)),
         }
     }
+}
+
+/// The message for a part that differs from what was saved.
+pub(super) fn changed(part: &str) -> String {
+    format!("{part} was changed after the program was saved: the checksum differs; {CURE}")
+}
+
+/// `reason`, of a file that is damaged or comes from a later version, with a cure.
+pub(super) fn with_cure(reason: String) -> String {
+    let later = reason.contains(NOT_HERE);
+    let version = if later { "load it with the version that wrote it, or " } else { "" };
+    format!("{reason}; {version}{CURE}")
 }
 
 /// The reason of an error of the parser. An operation that it does not know is named as one that a parameter names.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::TEXT;
-use super::document::{Document, KeepForm, place_of, type_of};
+use super::checksum::{crc32, of_table};
+use super::document::{Document, KeepForm, changed, place_of, type_of, with_cure};
 use crate::base::future::BoxFuture;
 use crate::batch::{GpuCommandBatch, LoadOptions, Program, Weights};
 use crate::cost::Backend;
 use crate::device::Device;
-use crate::error::{DataError, Origin, Result};
+use crate::error::{DataError, Origin, Result, quoted};
 use crate::exec::Patch;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Op, Type};
@@ -25,8 +26,9 @@ impl Program {
     /// The file is read once. On a device without a GPU, weights stay in the memory that it was read to, and are not
     /// copied.
     ///
-    /// A file is checked as data of a stranger: a damaged or hostile one is an error. Kernels of its own in WGSL are
-    /// refused: [`load_with`](Self::load_with) can allow them.
+    /// A file is checked as data of a stranger: a damaged or hostile one is an error. So is one that was changed after
+    /// it was saved, by checksums of its graph and of each tensor. Kernels of its own in WGSL are refused:
+    /// [`load_with`](Self::load_with) can allow them.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -46,7 +48,7 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// [`DataError::File`] if the file cannot be read, holds no program, or one of a later version; as
+    /// [`DataError::File`] if the file cannot be read, was changed, holds no program, or one of a later version; as
     /// [`GpuCommandBatch::compile`].
     pub async fn load(device: &Device, path: impl AsRef<std::path::Path>) -> Result<Self> {
         let file = Weights::read(path)?;
@@ -65,6 +67,9 @@ impl Program {
     /// As [`load`](Self::load), from a file that is open, with options. On a device without a GPU each weight is read
     /// where it lies in the file's memory, which the program holds: of a [mapped](Weights::map) file nothing is copied,
     /// and processes share its pages. With a GPU each weight is copied once, from the file's memory.
+    ///
+    /// The graph's checksum is always compared. So is that of each tensor, except where nothing is copied of a mapped
+    /// file: its tensors are read by the runs that need them.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -97,10 +102,21 @@ impl Program {
 /// The document of a file.
 pub(super) fn opened(file: &Weights) -> Result<Document> {
     let Some(text) = file.text(TEXT) else {
-        let reason = "it holds tensors and no program; `Program::save` writes programs".into();
+        let reason =
+            "it holds tensors and no program; make a file of one by `Program::save`".into();
         return Err(unreadable(file, reason));
     };
-    Document::parse(text).map_err(|reason| unreadable(file, reason))
+    let document = Document::parse(text).map_err(|reason| unreadable(file, reason))?;
+    let differs = |checksum| checksum != of_table(file.table());
+    if document.table_checksum.is_some_and(differs) {
+        return Err(unreadable(file, changed("its list of tensors")));
+    }
+    Ok(document)
+}
+
+/// The error for a file whose graph cannot be.
+pub(super) fn damaged(file: &Weights, reason: String) -> crate::error::Error {
+    unreadable(file, with_cure(reason))
 }
 
 pub(super) fn unreadable(file: &Weights, reason: String) -> crate::error::Error {
@@ -115,7 +131,7 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn recorded(&self, document: &Document) -> Result<Record> {
-        let wrong = |reason| unreadable(self.file, reason);
+        let wrong = |reason| damaged(self.file, reason);
         self.check_kernels(document)?;
         let (graph, nodes) = document.graph().map_err(wrong)?;
         let batch = GpuCommandBatch::new(self.device);
@@ -169,7 +185,7 @@ impl Loader<'_> {
         for (tensor, id) in document.uploads.iter().zip(sources.into_values()) {
             let node = &recorded.graph[id];
             let buffer = tensor.as_ref().map(|tensor| {
-                let file = self.holder(tensor)?;
+                let file = self.holder(document, tensor)?;
                 let of = Origin::unnamed(node.name, node.place.clone());
                 file.data(self.device, tensor, &node.ty, &of).map(Arc::new)
             });
@@ -179,28 +195,40 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The file that has a tensor: that of the program, or the one with its weights.
-    fn holder(&self, tensor: &str) -> Result<&Weights> {
+    /// The file that has a tensor: that of the program, which is checked, or the one with its weights.
+    fn holder(&self, document: &Document, tensor: &str) -> Result<&Weights> {
         let given = self.options.weights.as_ref();
-        let mut files = given.into_iter().chain([self.file]);
-        let left_out = || DataError::LeftOut {
-            file: self.file.name().into(),
-            name: tensor.into(),
-            given: given.map(|weights| (weights.name().into(), weights.names())),
+        if let Some(weights) = given.filter(|weights| weights.shape(tensor).is_ok()) {
+            return Ok(weights);
+        }
+        let Some(bytes) = self.file.bytes(tensor) else {
+            let left_out = DataError::LeftOut {
+                file: self.file.name().into(),
+                name: tensor.into(),
+                given: given.map(|weights| (weights.name().into(), weights.names())),
+            };
+            return Err(left_out.into());
         };
-        Ok(files.find(|file| file.shape(tensor).is_ok()).ok_or_else(left_out)?)
+        // Without a GPU, a tensor of a mapped file is read by the runs that need it.
+        let is_read = !self.file.is_mapped() || self.device.opened().is_some();
+        match document.tensor_checksums.get(tensor) {
+            Some(&checksum) if is_read && checksum != crc32(bytes) => {
+                Err(unreadable(self.file, changed(&format!("its tensor {}", quoted(tensor)))))
+            }
+            _ => Ok(self.file),
+        }
     }
 
     fn handles(&self, document: &Document) -> Result<Vec<Handle>> {
         let handles = document.residents.iter().map(|form| {
             let ty = type_of(&form.dtype, &form.shape);
-            let ty = ty.map_err(|reason| unreadable(self.file, reason))?;
+            let ty = ty.map_err(|reason| damaged(self.file, reason))?;
             let place = place_of(&form.place);
             let Some(tensor) = &form.tensor else {
                 return Ok(Handle::new(self.device, ty, place, Storage::Empty));
             };
             let of = Origin { op: "resident", name: Some(tensor.as_str().into()), place };
-            self.holder(tensor)?.handle(self.device, tensor, &ty, &of)
+            self.holder(document, tensor)?.handle(self.device, tensor, &ty, &of)
         });
         handles.collect()
     }
@@ -212,7 +240,7 @@ impl Loader<'_> {
         recorded: &mut Record,
         node: &dyn Fn(u32) -> Result<NodeId>,
     ) -> Result<()> {
-        let wrong = |reason: &str| unreadable(self.file, reason.to_owned());
+        let wrong = |reason: &str| damaged(self.file, reason.to_owned());
         let handles = self.handles(document)?;
         let handle = |at: u32| {
             let handle = handles.get(at as usize).cloned();

@@ -3,6 +3,8 @@
 //! says; `save` and `load` bring the data.
 
 mod check;
+mod checksum;
+mod container;
 mod describe;
 mod document;
 mod load;

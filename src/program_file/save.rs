@@ -1,23 +1,18 @@
 //! Programs and batches become files.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use safetensors::tensor::{Dtype, View};
-
-use super::TEXT;
+use super::container::{self, FileTensor};
 use super::document::{Document, KeepForm, ResidentForm, SliceForm, VERSION, positions};
 use super::wire::Wire;
 use crate::base::disk::whole_file::write_whole;
-use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
 use crate::batch::{GpuCommandBatch, Program, SaveOptions};
 use crate::error::{DataError, DeviceError, Result};
-use crate::exec::HostBuffer;
 use crate::graph::NodeId;
-use crate::ops::{Op, Type};
+use crate::ops::Op;
 use crate::record::{Record, fresh};
 use crate::residents::Handle;
 
@@ -99,38 +94,10 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 fn contents(recorded: &Record, options: SaveOptions) -> BoxFuture<'_, Result<Vec<u8>>> {
     Box::pin(async move {
         let mut file = FileWriter::new(recorded, options)?;
-        let text = file.document().await?;
-        let info = HashMap::from([(TEXT.to_owned(), text)]);
-        let bytes = safetensors::serialize(&file.tensors, Some(info));
+        let document = file.document().await?;
+        let bytes = container::file(document, &file.tensors);
         Ok(bytes.map_err(|error| DeviceError::broken(&error.to_string()))?)
     })
-}
-
-/// A tensor of the file.
-struct FileTensor {
-    ty: Type,
-    data: Arc<HostBuffer>,
-}
-
-impl View for &FileTensor {
-    fn dtype(&self) -> Dtype {
-        match self.ty.dtype {
-            DType::F32 => Dtype::F32,
-            DType::F16 => Dtype::F16,
-            DType::I32 => Dtype::I32,
-            DType::U32 => Dtype::U32,
-            DType::Bool => Dtype::BOOL,
-        }
-    }
-    fn shape(&self) -> &[usize] {
-        self.ty.shape.dims()
-    }
-    fn data(&self) -> Cow<'_, [u8]> {
-        self.data.bytes().into()
-    }
-    fn data_len(&self) -> usize {
-        self.data.bytes().len()
-    }
 }
 
 struct FileWriter<'a> {
@@ -190,7 +157,7 @@ impl<'a> FileWriter<'a> {
         name
     }
 
-    async fn document(&mut self) -> Result<String> {
+    async fn document(&mut self) -> Result<Document> {
         let recorded = self.recorded;
         let uploads = self.uploads();
         let (handles, bound) = handles(recorded);
@@ -202,7 +169,7 @@ impl<'a> FileWriter<'a> {
         }
         drop(taken);
         let position = |node: &NodeId| self.positions[node];
-        let document = Document {
+        Ok(Document {
             version: VERSION,
             onetrip: env!("CARGO_PKG_VERSION").to_owned(),
             fingerprint: format!("{:?}", recorded.graph.fingerprint()),
@@ -213,9 +180,10 @@ impl<'a> FileWriter<'a> {
             bound,
             downloads: recorded.graph.downloads.iter().map(position).collect(),
             keeps: self.keeps(&handles),
-        };
-        Ok(serde_json::to_string(&document)
-            .map_err(|error| DeviceError::broken(&error.to_string()))?)
+            tensor_checksums: BTreeMap::new(),
+            table_checksum: None,
+            checksum: None,
+        })
     }
 
     /// The tensor of each upload, by position.

@@ -147,6 +147,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("ndarray", &["batch/arrays"]),
     ("safetensors", &["batch/weights", "program_file"]),
     ("memmap2", &["batch/weights"]),
+    ("crc32fast", &["program_file"]),
 ];
 
 #[test]

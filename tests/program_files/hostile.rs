@@ -93,8 +93,11 @@ fn unknown_operations_are_named() {
         (json!({ "gather": { "name": "warp", "axis": 0 } }), "method"),
     ] {
         let error = error(&one(op, &[4]));
-        let expected = format!("it is no program: this version has no {what} \"warp\" at line ");
+        let expected =
+            format!("its graph cannot be read: this version has no {what} \"warp\" at line ");
         assert!(error.contains(&expected), "{error}");
+        let cure = "; load it with the version that wrote it, or copy the file again, or save the program again";
+        assert!(error.ends_with(cure), "{error}");
     }
     let error = error(&one(json!({ "w".repeat(100_000): 3 }), &[4]));
     assert!(error.len() < 300 && error.contains("no operation \"wwww"), "{error}");
@@ -153,6 +156,7 @@ fn parameters_that_do_not_fit_are_errors() {
     for (op, shape) in cases {
         let error = error(&one(op.clone(), &shape));
         assert!(error.starts_with("the file in memory: "), "{op}: {error}");
+        assert!(error.contains("; ") || error.contains("`LoadOptions::wgsl`"), "{op}: {error}");
     }
     let far = node(json!({ "elementwise": ["relu", []] }), &[1], "f32", &[4]);
     let error = error(&document(&json!([upload(), far])));

@@ -1,6 +1,7 @@
 //! Programs as files: what is saved is loaded and gives the same bits; what is damaged or hostile is an error.
 #![cfg(feature = "safetensors")]
 
+mod changed;
 mod damaged;
 mod hostile;
 

@@ -20,6 +20,7 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ("`unsqueeze` adds", "`reshape` adds"),
     ("`slice` or `pad` it first", "ask for as many elements"),
     ("; give it by `LoadOptions::weights`", "; load a file that has it"),
+    ("by `Program::save`", "by `batch.toBytes()`"),
     ("load it with `LoadOptions::wgsl`", "load it with the option `{ wgsl: true }`"),
     ("open one, or record the kernel with `Wgsl::on_cpu`", "open the device by `Device::gpu()`"),
     ("`Device::gpu()` and `ONETRIP_BACKEND=gpu` take any", "`Device::gpu()` takes any"),

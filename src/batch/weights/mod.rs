@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use memmap2::Mmap;
-use safetensors::SafeTensors;
 use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::{SafeTensorError, SafeTensors};
 
 pub use self::convert::TensorType;
 use super::resident::Resident;
@@ -21,6 +21,9 @@ use crate::base::shape::Shape;
 use crate::device::Device;
 use crate::error::{DataError, Origin, Result, quoted};
 use crate::exec::HostBuffer;
+
+/// The bytes before the header, which hold its length.
+const LENGTH: usize = 8;
 
 /// The tensors of a safetensors file, by name (feature `safetensors`). A tensor is read when it is asked for.
 ///
@@ -89,6 +92,7 @@ struct TensorFile {
     name: String,
     metadata: Metadata,
     start: usize,
+    is_mapped: bool,
 }
 
 impl Weights {
@@ -106,7 +110,7 @@ impl Weights {
         // SAFETY: the caller makes sure that the file stays as it is.
         let map = File::open(path).and_then(|file| unsafe { Mmap::map(&file) });
         let map = map.map_err(|error| unreadable(&path.display().to_string(), error))?;
-        Self::new(Bytes::from_owner(map), path.display().to_string())
+        Self::new(Bytes::from_owner(map), path.display().to_string(), true)
     }
 
     /// Reads all tensors of the file at `path`.
@@ -116,7 +120,7 @@ impl Weights {
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let name = path.as_ref().display().to_string();
         let bytes = std::fs::read(path).map_err(|error| unreadable(&name, error))?;
-        Self::new(Bytes::from_owner(bytes), name)
+        Self::new(Bytes::from_owner(bytes), name, false)
     }
 
     /// Takes a file that is in memory.
@@ -124,7 +128,7 @@ impl Weights {
     /// # Errors
     /// [`DataError::File`] if it is not of the format.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
-        Self::new(Bytes::from_owner(bytes), "the file in memory".into())
+        Self::new(Bytes::from_owner(bytes), "the file in memory".into(), false)
     }
 
     /// The file's name in messages.
@@ -132,15 +136,12 @@ impl Weights {
         &self.file.name
     }
 
-    fn new(bytes: Bytes, name: String) -> Result<Self> {
+    fn new(bytes: Bytes, name: String, is_mapped: bool) -> Result<Self> {
         let read = SafeTensors::read_metadata(&bytes);
-        let not_one = |error| {
-            let reason = format_args!("it is not a safetensors file, or was cut off: {error}");
-            unreadable(&name, reason)
-        };
-        let (header, metadata) = read.map_err(not_one)?;
-        // The header's length comes before it, in eight bytes.
-        let file = TensorFile { bytes, name, metadata, start: header + 8 };
+        let (header, metadata) =
+            read.map_err(|error| unreadable(&name, not_one(&bytes, &error)))?;
+        let start = header + LENGTH;
+        let file = TensorFile { bytes, name, metadata, start, is_mapped };
         Ok(Self { file: Arc::new(file), prefix: String::new() })
     }
 
@@ -245,9 +246,9 @@ impl Weights {
     fn elements<T: Element>(&self, tensor: &str, of: &Origin) -> Result<WeightElements<'_, T>> {
         let file = &*self.file;
         let info = self.info(tensor)?;
-        let (start, end) = info.data_offsets;
-        let bytes = file.bytes.get(file.start + start..file.start + end);
-        let bytes = bytes.ok_or_else(|| unreadable(&file.name, "it ends before its tensors do"))?;
+        let bytes = self
+            .bytes(tensor)
+            .ok_or_else(|| unreadable(&file.name, "it ends before its tensors do"))?;
         let from = TensorType::of(info.dtype);
         if let Some(data) = T::in_place(bytes).filter(|_| from.is(T::DTYPE)) {
             return Ok(WeightElements::InPlace(data));
@@ -311,6 +312,32 @@ fn origin(tensor: &str, place: Place) -> Origin {
 
 fn unreadable(name: &str, reason: impl fmt::Display) -> DataError {
     DataError::File { name: name.into(), reason: reason.to_string() }
+}
+
+/// The reason why `bytes` are no file of the format, with a cure.
+fn not_one(bytes: &[u8], error: &SafeTensorError) -> String {
+    // The header is an object of JSON.
+    let has_header = bytes.get(LENGTH) == Some(&b'{');
+    match error {
+        _ if bytes.len() <= LENGTH => {
+            format!("it ends after {} bytes; copy the file again", bytes.len())
+        }
+        SafeTensorError::InvalidHeaderLength | SafeTensorError::MetadataIncompleteBuffer
+            if has_header =>
+        {
+            format!(
+                "it has {} bytes, not as many as its header says, so it was cut off or changed; \
+                 copy the file again",
+                bytes.len()
+            )
+        }
+        _ if has_header => format!("its header is damaged: {error}; copy the file again"),
+        _ => {
+            "it is not a safetensors file; make one of a program by `Program::save`, of a model by \
+              `safetensors.torch.save_file` in PyTorch"
+                .to_owned()
+        }
+    }
 }
 
 impl fmt::Debug for Weights {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use safetensors::tensor::Metadata;
+
 use super::{TensorType, Weights, unreadable};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
@@ -28,6 +30,22 @@ impl Weights {
     /// The file's own text of this name.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.file.metadata.metadata().as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// The table of all tensors.
+    pub(crate) fn table(&self) -> &Metadata {
+        &self.file.metadata
+    }
+
+    /// True if the file is mapped, so that a tensor is read from the disk when it is first used.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.file.is_mapped
+    }
+
+    /// The bytes of a tensor, if there is one of the name.
+    pub(crate) fn bytes(&self, tensor: &str) -> Option<&[u8]> {
+        let (start, end) = self.info(tensor).ok()?.data_offsets;
+        self.file.bytes.get(self.file.start + start..self.file.start + end)
     }
 
     /// A tensor of type `ty` as a resident, which messages name as `of`. On a device without a GPU it is read where it
