@@ -35,7 +35,7 @@ fn load(bytes: &[u8]) -> Result<Program> {
     pollster::block_on(Program::load_bytes(&Device::cpu(), bytes.to_vec()))
 }
 
-/// What a load says of the file with `from` replaced by `to`, of equal length, where it first stands.
+/// The message of a load of the file with `from` replaced by `to`, of equal length, where it first stands.
 fn refused(bytes: &[u8], from: &str, to: &str) -> String {
     assert_eq!(from.len(), to.len());
     let at = bytes.windows(from.len()).position(|part| part == from.as_bytes());
