@@ -94,8 +94,12 @@ fn recurrent_layers() {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
         b.lstm(x, &[cell], Some(LstmState::new(b, h, h)), forwards).0
     });
-    refused(&misshaped("gru: state", "[3, 5]", "[2, 5]"), |b| {
+    refused(&misshaped("gru: state", "[1, 3, 5]", "[1, 2, 5]"), |b| {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
+        b.gru(x, &[cell], h, forwards).0
+    });
+    refused(&misshaped("gru: state", "[1, 2, 6]", "[1, 2, 5]"), |b| {
+        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 2, 6]), cell(b, 3, 3, 5));
         b.gru(x, &[cell], h, forwards).0
     });
     refused(&misshaped("gru_cell: bias", "[5]", "[15]"), |b| {
@@ -121,6 +125,9 @@ fn weights_of_recurrent_layers() {
     // The weights of 3 inputs and width 5, in several orders.
     let (input, hidden) = ([15, 3], [15, 5]);
     let (swap, transpose) = ("the input weights are of that shape: swap both", "`transpose` it");
+    let swap_and_turn = "swap both weights, and `transpose` both";
+    let swap_and_turn_this = "swap both weights, and `transpose` this one";
+    let swap_and_turn_other = "swap both weights, and `transpose` the other";
     let (any, lstm) =
         ("change this shape, or the others", "this is a weight of an LSTM, which has 4 gates");
     let (hidden_weights, input_weights) =
@@ -130,7 +137,19 @@ fn weights_of_recurrent_layers() {
         ([hidden, hidden], &input_weights, "[15, 5]", "[15, 3]", any),
         ([input, [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", transpose),
         ([[3, 15], hidden], &input_weights, "[3, 15]", "[15, 3]", transpose),
-        ([[3, 15], [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", transpose),
+        ([[3, 15], [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", "`transpose` both weights"),
+        ([[5, 15], [3, 15]], &hidden_weights, "[3, 15]", "[15, 5]", swap_and_turn),
+        ([[5, 15], input], &hidden_weights, "[15, 3]", "[15, 5]", swap_and_turn_other),
+        ([hidden, [3, 15]], &hidden_weights, "[3, 15]", "[15, 5]", swap_and_turn_this),
+        // The weights of an LSTM, turned, swapped, and both.
+        ([[3, 20], [5, 20]], &hidden_weights, "[5, 20]", "[15, 5]", lstm),
+        ([[20, 5], [20, 3]], &hidden_weights, "[20, 3]", "[15, 5]", lstm),
+        ([[5, 20], [3, 20]], &hidden_weights, "[3, 20]", "[15, 5]", lstm),
+        // One of them, beside one of a GRU that is turned.
+        ([[3, 20], [5, 15]], &input_weights, "[3, 20]", "[15, 3]", lstm),
+        // Nothing explains both: the shapes alone are told.
+        ([[7, 15], [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", any),
+        ([[15, 7], [15, 4]], &hidden_weights, "[15, 4]", "[12, 4]", any),
         ([[24, 3], [24, 6]], &hidden_weights, "[24, 6]", "[18, 6]", lstm),
         ([[20, 3], hidden], &input_weights, "[20, 3]", "[15, 3]", lstm),
         // Four times the width of the inputs is no number of gates.
@@ -146,6 +165,47 @@ fn weights_of_recurrent_layers() {
         let weights = CellWeights::new(b, zeros(b, input), zeros(b, input));
         b.gru(zeros(b, [7, 2, 3]), &[weights], zeros(b, [1, 2, 5]), forwards).0
     });
+}
+
+#[test]
+fn states_of_recurrent_layers() {
+    let forwards = Recurrence::default();
+    let says = |of: &str, given: &[usize], wanted: &str, fix: &str| {
+        format!("{of}: state of shape {given:?}, where the other shapes ask for {wanted}; {fix}")
+    };
+    let (reshape, transpose, permute) =
+        ("`reshape` it", "`transpose` it", "`permute([1, 0, 2])` it");
+    let (repeat, any) = ("`broadcast_to` repeats it", "change this shape, or the others");
+    // Sequences of a batch of 2, a state of width 5.
+    for (given, cells, fix) in [
+        (&[5][..], 1, repeat),
+        (&[2, 5], 1, reshape),
+        (&[2, 1, 5], 1, reshape),
+        (&[1, 5], 1, repeat),
+        (&[1, 5, 2], 1, transpose),
+        (&[5, 2], 1, any),
+        (&[1, 2, 5], 3, repeat),
+        (&[2, 3, 5], 3, permute),
+        (&[], 1, repeat),
+        (&[2, 2, 5], 1, any),
+    ] {
+        refused(&says("gru", given, &format!("[{cells}, 2, 5]"), fix), |b| {
+            let layers: Vec<_> = (0..cells).map(|at| cell(b, 3, [3, 5][at.min(1)], 5)).collect();
+            b.gru(zeros(b, [7, 2, 3]), &layers, zeros(b, given), forwards).0
+        });
+    }
+    for (given, batch, fix) in [
+        (&[5][..], 2, repeat),
+        (&[5], 1, reshape),
+        (&[1, 2, 5], 2, reshape),
+        (&[2, 1, 5], 2, reshape),
+        (&[5, 2], 2, transpose),
+        (&[3, 5], 2, any),
+    ] {
+        refused(&says("gru_cell", given, &format!("[{batch}, 5]"), fix), |b| {
+            b.gru_cell(zeros(b, [batch, 3]), zeros(b, given), cell(b, 3, 3, 5))
+        });
+    }
 }
 
 #[test]

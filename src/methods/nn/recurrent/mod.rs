@@ -11,7 +11,7 @@ use crate::batch::{
     BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor, TensorResult,
 };
 use crate::error::MistakeKind;
-use crate::methods::arguments::checks::{check_parameter, check_shape};
+use crate::methods::arguments::checks::check_parameter;
 use crate::record::Refusal;
 
 /// The longest sequence: each of its steps is recorded.
@@ -132,7 +132,7 @@ fn one_step<'b, T: Float>(
     weights: &CellWeights<T>,
 ) -> Result<CellState<'b, T>, Refusal> {
     let weights = CellTensors::new(x.batch(), weights);
-    let size = width_of_state(x, weights, cell, Some(state))?;
+    let size = width_of_state(x, weights, cell, Some(state), None)?;
     cell.step(cell.project(x, weights), Some(state), weights, size)
 }
 
@@ -162,10 +162,7 @@ fn recur<'b, T: Float>(
         let mut sides = Vec::with_capacity(directions);
         for (direction, weights) in layer.iter().enumerate() {
             let at = last[0].len();
-            let start = match start {
-                None => None,
-                Some(state) => Some(try_each(state, |state| state_of(state, at, cells.len()))?),
-            };
+            let start = start.map(|states| Start { states, at, cells: cells.len() });
             let weights = CellTensors::new(b, weights);
             let (side, state) = walk(cell, y, weights, start, direction == 1)?;
             sides.push(side);
@@ -190,15 +187,20 @@ fn try_each<'b, T: Float>(
     Ok([first, if h.id() == c.id() { first } else { make(c)? }])
 }
 
-/// State `at` of `count` that lie one behind the other.
-fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> TensorResult<'_, T> {
-    let shape = states.known_shape()?;
-    let &[_, batch, size] = shape.dims() else {
-        let (what, wanted) = ("state", "[cells, batch, width]");
-        return Err(MistakeKind::Layout { what, wanted, shape }.into());
-    };
-    check_shape("state", [states], [count, batch, size])?;
-    Ok(states.slice([at..at + 1, 0..batch, 0..size]).squeeze(0))
+/// The states `[cells, B, H]` from which all cells start, and the place of one cell among them.
+#[derive(Clone, Copy)]
+struct Start<'b, T> {
+    states: CellState<'b, T>,
+    at: usize,
+    cells: usize,
+}
+
+impl<'b, T: Float> Start<'b, T> {
+    /// The state of the one cell, of known shape.
+    fn state(self, batch: usize, size: usize) -> Result<CellState<'b, T>, Refusal> {
+        let ranges = [self.at..self.at + 1, 0..batch, 0..size];
+        try_each(self.states, |states| Ok(states.slice(ranges.clone()).squeeze(0)))
+    }
 }
 
 /// One cell over a whole sequence `[T, B, I]`: its hidden states `[T, B, H]`, and its last state.
@@ -206,16 +208,17 @@ fn walk<'b, T: Float>(
     cell: CellKind,
     x: Tensor<'b, T>,
     weights: CellTensors<'b, T>,
-    start: Option<CellState<'b, T>>,
+    start: Option<Start<'b, T>>,
     backwards: bool,
 ) -> Result<(Tensor<'b, T>, CellState<'b, T>), Refusal> {
     let b = x.batch();
-    let size = width_of_state(x, weights, cell, start)?;
+    let states = start.map(|start| start.states);
+    let size = width_of_state(x, weights, cell, states, start.map(|start| start.cells))?;
     let shape = x.known_shape()?;
     let (steps, batch) = (shape[0], shape[1]);
     // The inputs of all steps in one product.
     let all = cell.project(x, weights);
-    let mut state = start;
+    let mut state = start.map(|start| start.state(batch, size)).transpose()?;
     let mut hidden = Vec::with_capacity(steps);
     for step in 0..steps {
         let at = if backwards { steps - 1 - step } else { step };
