@@ -406,3 +406,22 @@ async fn another_batch_size_compiles_nothing() {
         assert_eq!(compiled(rows).await, (0, first), "{rows} rows");
     }
 }
+
+#[tokio::test]
+async fn one_input_needs_no_list() -> Result<(), Error> {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let ids = batch.input::<i32>("ids", 2);
+    let y = ids + 1;
+    let program = batch.compile().await?;
+    let (data, owned) = ([8, 9], vec![1, 2]);
+    assert_eq!(program.run(Input::ids(ids, &[5, 6])).await?.read(y).await?, [6, 7]);
+    assert_eq!(program.run((ids, &data)).await?.read(y).await?, [9, 10]);
+    assert_eq!(program.run((ids.id(), &data[..])).await?.read(y).await?, [9, 10]);
+    assert_eq!(program.run(("ids", owned)).await?.read(y).await?, [2, 3]);
+    assert_eq!(program.run(Input::from((ids, [3, 4]))).await?.read(y).await?, [4, 5]);
+    // Lists and tuples are told apart from it.
+    assert_eq!(program.run([(ids, &data)]).await?.read(y).await?, [9, 10]);
+    assert_eq!(program.run(((ids, &data),)).await?.read(y).await?, [9, 10]);
+    assert_eq!(program.run_rows(("ids", &[1, 2, 3])).await?.read(y).await?, [2, 3, 4]);
+    Ok(())
+}

@@ -75,7 +75,7 @@ impl<'a> Input<'a> {
     /// let ids = batch.input::<i32>("ids", 2);
     /// let y = table.gather(ids, 0);
     /// let program = batch.compile().await?;
-    /// let outputs = program.run([Input::ids(ids, &[2, 0])]).await?;
+    /// let outputs = program.run(Input::ids(ids, &[2, 0])).await?;
     /// assert_eq!(outputs.read(y).await?, [2.5, 0.5]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
@@ -265,8 +265,8 @@ impl<'a, K: KeyOf<D::Element> + Into<ValueKey<'a>>, D: UploadData<'a>> InputPair
     }
 }
 
-/// All inputs of one run: an array, a vector or an iterator of [pairs](InputPair), or a tuple of up to eight, whose
-/// element types may differ. Longer lists of several element types have [`Input`]s. `()` has no inputs.
+/// All inputs of one run: one [pair](InputPair), an array, a vector or an iterator of pairs, or a tuple of up to eight,
+/// whose element types may differ. Longer lists of several element types have [`Input`]s. `()` has no inputs.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -283,10 +283,25 @@ impl<'a, K: KeyOf<D::Element> + Into<ValueKey<'a>>, D: UploadData<'a>> InputPair
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
-/// `Kind` tells tuples from lists. The compiler finds it.
+/// One input needs no list:
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use onetrip::{Device, GpuCommandBatch, Input};
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let ids = batch.input::<i32>("ids", 2);
+/// let y = ids + 1;
+/// let program = batch.compile().await?;
+/// assert_eq!(program.run(Input::ids(ids, &[5, 6])).await?.read(y).await?, [6, 7]);
+/// assert_eq!(program.run((ids, &[8, 9])).await?.read(y).await?, [9, 10]);
+/// assert_eq!(program.run(("ids", [1, 2])).await?.read(y).await?, [2, 3]);
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
+/// ```
+///
+/// `Kind` tells tuples, lists and one input apart. The compiler finds it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of inputs of a program",
-    note = "inputs of one element type are an array or a vector of pairs, such as `[(x, &data)]`",
+    note = "one input is a pair, such as `(x, &data)`; several of one element type are an array or a vector of pairs",
     note = "inputs of several element types are a tuple of pairs, such as `((x, &data), (ids, &numbers))`",
     note = "the data of a pair has the element type of its tensor or id; one number is `[1.0]`",
     note = "`f64` is converted first: `data.iter().map(|&x| x as f32)`; `Input::ids` takes data of `i64`",
@@ -303,11 +318,19 @@ mod kind {
     pub enum List {}
     /// A tuple of inputs.
     pub enum Tuple {}
+    /// One input.
+    pub enum One {}
 }
 
 impl<'a, L: IntoIterator<Item: Into<Input<'a>>>> Inputs<'a, kind::List> for L {
     fn list(self) -> impl Iterator<Item = Input<'a>> {
         self.into_iter().map(Into::into)
+    }
+}
+
+impl<'a, I: Into<Input<'a>>> Inputs<'a, kind::One> for I {
+    fn list(self) -> impl Iterator<Item = Input<'a>> {
+        std::iter::once(self.into())
     }
 }
 

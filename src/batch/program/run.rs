@@ -73,9 +73,9 @@ impl Program {
     /// reads the data that [residents](GpuCommandBatch::bind) hold when it starts. When it ends, it fills the residents
     /// that the batch [keeps](GpuCommandBatch::keep).
     ///
-    /// An input is a pair of a tensor, an id or a name with its data. Inputs of different element types are a
-    /// [tuple](Inputs), and 64-bit integers an [`Input::ids`]. A tensor borrows its batch, so that a task that outlives
-    /// the batch takes its [`id`](crate::Tensor::id):
+    /// An input is a pair of a tensor, an id or a name with its data. One is given alone, such as `(x, &data)`; several
+    /// are a list or, of different element types, a [tuple](Inputs). 64-bit integers are an [`Input::ids`]. A tensor
+    /// borrows its batch, so that a task that outlives the batch takes its [`id`](crate::Tensor::id):
     ///
     /// ```
     /// # pollster::block_on(async {
