@@ -233,7 +233,7 @@ pub(super) fn changed(part: &str) -> String {
 pub(super) fn with_cure(reason: String) -> String {
     let later = reason.contains(NOT_HERE);
     let version = if later { "load it with the version that wrote it, or " } else { "" };
-    format!("{reason}; {version}{CURE}")
+    reason + "; " + version + CURE
 }
 
 /// The reason of an error of the parser. An operation that it does not know is named as one that a parameter names.
