@@ -1,5 +1,5 @@
-//! Plans as people read them, for the graphs that people write. Predicted times depend on the machine and
-//! are left out. Review changes with `git diff`; accept them with `INSTA_UPDATE=always cargo test`.
+//! Plans as people read them, for the graphs that people write. Predicted times depend on the machine, and lines on this
+//! file: both are left out. Review changes with `git diff`; accept them with `INSTA_UPDATE=always cargo test`.
 
 use onetrip::{ClassLoss, Device, GpuCommandBatch, LossReduction, Tensor};
 
@@ -7,7 +7,8 @@ use onetrip::{ClassLoss, Device, GpuCommandBatch, LossReduction, Tensor};
 fn golden(name: &str, record: impl FnOnce(&GpuCommandBatch)) {
     let batch = GpuCommandBatch::new(&Device::cpu());
     record(&batch);
-    let plan = without_times(&batch.explain().expect("a sound graph").to_string());
+    let plan = batch.explain().expect("a sound graph").to_string();
+    let plan = without_lines(&without_times(&plan));
     insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, plan) });
 }
 
@@ -27,15 +28,26 @@ fn without_times(text: &str) -> String {
     words.join(" ")
 }
 
+/// The text with `…` for each line of this file.
+fn without_lines(text: &str) -> String {
+    let mut parts = text.split(concat!(file!(), ":"));
+    let first = parts.next().unwrap_or_default().to_owned();
+    let after = parts.map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    after.fold(first, |text, after| text + file!() + ":…" + after)
+}
+
 fn input<const N: usize>(b: &GpuCommandBatch, shape: [usize; N]) -> Tensor<'_, f32> {
     b.upload_shaped(&vec![0.5; shape.iter().product()], shape)
 }
 
 #[test]
-fn times_are_left_out_and_nothing_else() {
+fn times_and_lines_are_left_out_and_nothing_else() {
     let text = "predicted 1.6 µs (gpu 104 µs)\n  a 3 s; cpu 547 ns, gpu 4.0 µs; reuses 4 B\n";
     let want = "predicted … (gpu …)\n  a …; cpu …, gpu …; reuses 4 B\n";
     assert_eq!(without_times(text), want);
+    let text = concat!("  1. exp (map) at ", file!(), ":12\n  at ", file!(), ":3, 4 B\n");
+    let want = concat!("  1. exp (map) at ", file!(), ":…\n  at ", file!(), ":…, 4 B\n");
+    assert_eq!(without_lines(text), want);
 }
 
 #[test]

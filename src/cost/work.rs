@@ -1,8 +1,7 @@
 //! The work of a step, and the time that a side takes for it.
 
-use std::fmt;
-
 use super::{Rates, SideProfile};
+use crate::base::backend::Backend;
 use crate::base::units::seconds;
 
 /// The bytes that a step moves and the flops that it computes, by kind.
@@ -38,21 +37,21 @@ impl Prediction {
     pub fn total(&self) -> f64 {
         self.round_trip + self.up + self.steps + self.down - self.overlap
     }
-}
 
-impl fmt::Display for Prediction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The parts of the time of a run on `side`, in words: only a GPU is far enough away for a round trip.
+    pub fn on(&self, side: Backend) -> String {
         let Self { round_trip, up, steps, down, overlap } = *self;
-        write!(f, "{} (round trip {}", seconds(self.total()), seconds(round_trip))?;
-        for (what, time) in [("upload", up), ("kernels", steps), ("download", down)] {
-            if time > 0.0 {
-                write!(f, ", {what} {}", seconds(time))?;
-            }
-        }
-        if overlap > 0.0 {
-            write!(f, ", of which {} at the same time", seconds(overlap))?;
-        }
-        f.write_str(")")
+        let fixed = if side == Backend::Gpu { "round trip" } else { "overhead" };
+        let parts = [("upload", up), ("kernels", steps), ("download", down)];
+        let parts = parts.iter().filter(|(_, time)| *time > 0.0);
+        let parts: String =
+            parts.map(|(what, time)| format!(", {what} {}", seconds(*time))).collect();
+        let at_once = match overlap > 0.0 {
+            true => format!(", of which {} at the same time", seconds(overlap)),
+            false => String::new(),
+        };
+        let total = seconds(self.total());
+        format!("{side} {total} ({fixed} {}{parts}{at_once})", seconds(round_trip))
     }
 }
 
@@ -123,6 +122,14 @@ mod tests {
         assert_eq!(side.step(&work), 2.0 + 4.0);
         assert_eq!(side.step(&Work { transcendental: 5.0, ..work }), 2.0 + 6.0);
         assert_eq!(side.step(&Work { product_seconds: Some(9.0), ..work }), 2.0 + 10.0);
+    }
+
+    #[test]
+    fn a_run_on_the_cores_makes_no_round_trip() {
+        let time = Prediction { round_trip: 2e-6, up: 0.0, steps: 3e-6, down: 1e-6, overlap: 1e-6 };
+        let parts = "2.0 µs, kernels 3.0 µs, download 1.0 µs, of which 1.0 µs at the same time)";
+        assert_eq!(time.on(Backend::Cpu), format!("cpu 5.0 µs (overhead {parts}"));
+        assert_eq!(time.on(Backend::Gpu), format!("gpu 5.0 µs (round trip {parts}"));
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl InvertedResiduals {
         let batch = GpuCommandBatch::new(&Device::cpu());
         let result = self.record(batch.upload_shaped(&x, self.x).relu(), &filters);
         result.download();
-        let text = batch.explain().expect("a plan").to_string();
+        let text = format!("{:#}", batch.explain().expect("a plan"));
         assert_eq!(text.matches("B, channels last").count(), stored, "{self:?}\n{text}");
         batch.execute().await.expect("a run");
         let x: Vec<f32> = x.iter().map(|x| x.max(0.0)).collect();

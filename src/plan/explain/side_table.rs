@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::reasons::{PartReasons, parts_with_reasons};
+use super::repeats::{Line, kind, lines};
 use super::transfers::transfers;
 use crate::base::units::{bytes, seconds};
 use crate::cost::Residence;
@@ -11,20 +12,33 @@ use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::SideTargets;
 use crate::plan::{Phase, PlacedGraph};
 
-/// Prints the time of each step on both sides, the reason for its side, and each transfer.
+/// Prints the time of each step on both sides, the reason for its side, and each transfer. Blocks that repeat are
+/// folded, or `every` step has a line.
 pub(super) fn table(
     text: &mut String,
     placed: &PlacedGraph,
     sides: SideTargets<'_>,
     residents: &[Residence],
     chosen_by: ChosenBy,
+    every: bool,
 ) {
     let _ = writeln!(text, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
     let parts = parts_with_reasons(placed, sides, residents, chosen_by);
     for PartReasons { steps, phase, reasons } in &parts {
         let side =
             phase.map_or_else(|| steps.whole.backend.to_string(), |at| column(at).to_owned());
-        for (at, (step, why)) in steps.whole.steps.iter().zip(reasons).enumerate() {
+        let whole = steps.whole;
+        let kinds = whole.steps.iter().zip(reasons);
+        let kinds = kinds.map(|(step, why)| kind(whole, step, &why.to_string()));
+        for line in lines(&kinds.collect::<Vec<_>>(), every) {
+            let at = match line {
+                Line::Step(at) => at,
+                Line::Copies(repeat) => {
+                    let _ = writeln!(text, "{}", repeat.line());
+                    continue;
+                }
+            };
+            let (step, why) = (&whole.steps[at], &reasons[at]);
             let name = shortened(&format!("{}. {}", at + 1, step.label()));
             let [cpu, gpu] = [step.cost.seconds.cpu, step.cost.seconds.gpu].map(seconds);
             let _ = writeln!(text, "  {name:34} {side:12} {cpu:>8} {gpu:>8}  {why}");

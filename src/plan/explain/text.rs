@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::not_fused::Unfused;
+use super::repeats::{Line, kind, lines};
 use super::value_names::ValueNames;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::Limits;
@@ -40,13 +41,18 @@ impl<'a> Printer<'a> {
         Self { plan, limits, names, unfused: Unfused::new(plan), tenants }
     }
 
-    pub fn print(&self, text: &mut String) {
+    /// Prints the plan, with blocks that repeat folded or with `every` step.
+    pub fn print(&self, text: &mut String, every: bool) {
         let plan = self.plan;
         let name = |id: ValueId| self.name(id);
         self.sources(text, "upload", |home| matches!(home, Home::Upload { .. }));
         self.sources(text, "resident", |home| matches!(home, Home::Resident(_)));
-        for (at, step) in plan.steps.iter().enumerate() {
-            self.step(text, at, step);
+        let kinds: Vec<u64> = plan.steps.iter().map(|step| kind(plan, step, "")).collect();
+        for line in lines(&kinds, every) {
+            match line {
+                Line::Step(at) => self.step(text, at, &plan.steps[at]),
+                Line::Copies(repeat) => _ = writeln!(text, "{}", repeat.line()),
+            }
         }
         if !plan.downloads.is_empty() {
             let _ = writeln!(text, "  download {}", list(&plan.downloads, name));
@@ -82,7 +88,8 @@ impl<'a> Printer<'a> {
 
     fn step(&self, text: &mut String, at: usize, step: &Step) {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
-        let _ = writeln!(text, "  {}. {} ({})", at + 1, step.label(), step.form.kernel().name());
+        let (label, form) = (step.label(), step.form.kernel().name());
+        let _ = writeln!(text, "  {}. {label} ({form}) at {}", at + 1, step.place);
         let reads = step.reads();
         let reads =
             if reads.is_empty() { "nothing".to_owned() } else { list(&reads, |id| self.read(id)) };
