@@ -59,15 +59,18 @@ async fn every_kernel_has_its_time_and_its_prediction() {
 }
 
 #[tokio::test]
-async fn the_table_has_a_line_for_each_kernel() {
+async fn the_table_has_a_line_for_each_kernel_and_stage() {
     let profile = profile(&Device::cpu()).await;
     let text = profile.to_string();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 3 + profile.kernels.len(), "{text}");
+    let notes = usize::from(cfg!(debug_assertions));
+    let (kernels, stages) = (profile.kernels.len(), profile.stages.len());
+    assert_eq!(lines.len(), 2 + notes + kernels + stages, "{text}");
     assert!(lines[0].starts_with("profile on cpu (cpu): "), "{text}");
-    for (line, kernel) in lines[2..].iter().zip(&profile.kernels) {
+    for (line, kernel) in lines[2 + notes..].iter().zip(&profile.kernels) {
         assert!(line.trim_start().starts_with(&kernel.kernel), "{text}");
     }
+    assert!(text.contains("\n  execute ") && text.contains("\n      compute "), "{text}");
     assert!(lines.iter().filter(|line| line.ends_with(" %")).count() >= 3, "{text}");
 }
 

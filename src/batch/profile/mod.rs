@@ -15,7 +15,8 @@ use crate::device::{Device, PreparedGraph};
 use crate::plan::{Explanation, Measure, Plan, Step, ValueId};
 use crate::session::RunStats;
 
-/// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table.
+/// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table, followed by the stages, each
+/// below the one that it lies in.
 ///
 /// ```
 /// # pollster::block_on(async {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{KernelKind, KernelProfile, Profile};
+use super::{KernelKind, KernelProfile, Profile, StageProfile};
 use crate::base::shape::Shape;
 use crate::base::units::{self, bytes, count, seconds};
 
@@ -29,9 +29,17 @@ impl Profile {
     }
 }
 
+/// The note on the build that a reader needs before the times.
+pub(super) fn build_note(is_debug: bool) -> Option<&'static str> {
+    is_debug.then_some("debug build: times are of unoptimised code")
+}
+
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.heading())?;
+        if let Some(note) = build_note(cfg!(debug_assertions)) {
+            writeln!(f, "  {note}")?;
+        }
         let whole: Duration = self.kernels.iter().filter_map(|kernel| kernel.time).sum();
         let rows = self.kernels.iter().map(|kernel| kernel_row(kernel, whole));
         table(f, KERNELS, 4, rows)?;
@@ -39,12 +47,30 @@ impl fmt::Display for Profile {
         if kinds.len() < self.kernels.len() {
             table(f, KINDS, 3, kinds.iter().map(kind_row))?;
         }
-        let stage = |stage: &super::StageProfile| {
-            let side = if stage.on_gpu { "gpu " } else { "" };
-            format!("{side}{} {}", stage.stage, short(stage.time))
-        };
-        write!(f, "  {}", self.stages.iter().map(stage).collect::<Vec<_>>().join(", "))
+        f.write_str(&stages(&self.stages).join("\n"))
     }
+}
+
+/// A line for each stage, indented below the stages that it lies in. A stage of the host may have copies of the GPU in it,
+/// but these have nothing in them.
+fn stages(stages: &[StageProfile]) -> Vec<String> {
+    let end = |stage: &StageProfile| stage.start + stage.time;
+    // The outer of two stages that begin at once ended, and was noted, last.
+    let mut stages: Vec<&StageProfile> = stages.iter().rev().collect();
+    stages.sort_by_key(|stage| (stage.start, std::cmp::Reverse(stage.time)));
+    let mut around: Vec<&StageProfile> = Vec::new();
+    let mut lines = Vec::with_capacity(stages.len());
+    for stage in stages {
+        around.retain(|outer| end(outer) > stage.start);
+        let depth = around.iter().filter(|outer| end(outer) >= end(stage)).count();
+        let side = if stage.on_gpu { "gpu " } else { "" };
+        let (indent, time) = (2 * depth, short(stage.time));
+        lines.push(format!("  {:indent$}{side}{} {time}", "", stage.stage));
+        if !stage.on_gpu {
+            around.push(stage);
+        }
+    }
+    lines
 }
 
 /// Writes rows under their `head`. The first `names` columns start at the left, the others end at the right.
@@ -126,4 +152,42 @@ fn rate(flops: u64, bytes: u64, time: Duration) -> Option<String> {
 
 fn short(time: Duration) -> String {
     seconds(time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debug_build_says_so() {
+        assert_eq!(build_note(true), Some("debug build: times are of unoptimised code"));
+        assert_eq!(build_note(false), None);
+    }
+
+    #[test]
+    fn stages_are_indented_below_those_that_they_lie_in() {
+        let stage = |stage, on_gpu, start, time| {
+            let [start, time] = [start, time].map(Duration::from_micros);
+            StageProfile { stage, on_gpu, start, time }
+        };
+        let profiled = [
+            stage("choose", false, 0, 2),
+            stage("execute", false, 0, 100),
+            stage("run", false, 2, 90),
+            stage("compute", false, 10, 80),
+            stage("upload", true, 20, 5),
+            stage("inner", false, 21, 2),
+            stage("download", false, 100, 7),
+        ];
+        let want = [
+            "  execute 100 µs",
+            "    choose 2.0 µs",
+            "    run 90.0 µs",
+            "      compute 80.0 µs",
+            "        gpu upload 5.0 µs",
+            "        inner 2.0 µs",
+            "  download 7.0 µs",
+        ];
+        assert_eq!(stages(&profiled), want);
+    }
 }
