@@ -364,6 +364,17 @@ mod weights {
         assert_eq!(transposed.read().await.expect("the data"), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     }
 
+    #[tokio::test]
+    async fn a_table_of_a_file_has_the_name_of_its_tensor() {
+        let (device, weights) = (Device::cpu(), Weights::from_bytes(file()).expect("a file"));
+        let table = weights.prefix("fc.").resident::<f32>(&device, "weight").expect("a tensor");
+        let batch = GpuCommandBatch::new(&device);
+        batch.embedding(&table, batch.upload(&[2_u32]));
+        let error = batch.execute().await.expect_err("2 is out of range").to_string();
+        let said = "; the table is resident \"fc.weight\" (at tests/ecosystem.rs:";
+        assert!(error.contains(said) && error.ends_with("), of shape [2, 3]"), "{error}");
+    }
+
     #[test]
     fn what_is_not_there_is_said() {
         let device = Device::cpu();

@@ -84,6 +84,34 @@ async fn indices_out_of_range_of_both_signs() {
 }
 
 #[tokio::test]
+async fn a_resident_that_is_a_table_has_its_own_name_and_place() {
+    for device in devices().await {
+        let (table, line) = (device.resident(&[0.5_f32; 40], [10, 4]).expect("room"), line!());
+        let place = format!("(at {}:{line}), of shape [10, 4]", file!());
+        let want = "embedding: index 11 at [0] is out of range for axis 0 of size 10";
+        let fault = faults(&device, want, |b| b.embedding(&table, b.upload(&[11_u32]))).await;
+        let said = format!("; the table is resident {place}");
+        assert!(fault.to_string().ends_with(&said), "{fault}");
+        let fault =
+            faults(&device, want, |b| b.bind(&table).named("words").embedding(b.upload(&[11_u32])))
+                .await;
+        let said = format!("; the table is resident \"words\" {place}");
+        assert!(fault.to_string().ends_with(&said), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_another_batch_kept_has_the_name_of_its_value() {
+    let device = Device::cpu();
+    let first = GpuCommandBatch::new(&device);
+    let kept = first.upload(&[1.0_f32, 2.0]).exp().named("powers").keep();
+    first.execute().await.expect("a run");
+    let want = "gather: index 2 at [0] is out of range for axis 0 of size 2";
+    let fault = faults(&device, want, |b| b.gather(&kept, b.upload(&[2_u32]), 0)).await;
+    assert!(fault.to_string().contains("; the table is resident \"powers\" (at "), "{fault}");
+}
+
+#[tokio::test]
 async fn integers_divided_by_zero() {
     for device in devices().await {
         faults(&device, "div: division by zero at [1, 0]", |b| {

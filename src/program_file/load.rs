@@ -224,10 +224,11 @@ impl Loader<'_> {
             let ty = type_of(&form.dtype, &form.shape);
             let ty = ty.map_err(|reason| damaged(self.file, reason))?;
             let place = place_of(&form.place);
+            let name = form.tensor.as_deref().map(Into::into);
+            let of = Origin { op: "resident", name, place };
             let Some(tensor) = &form.tensor else {
-                return Ok(Handle::new(self.device, ty, place, Storage::Empty));
+                return Ok(Handle::new(self.device, ty, of, Storage::Empty));
             };
-            let of = Origin { op: "resident", name: Some(tensor.as_str().into()), place };
             self.holder(document, tensor)?.handle(self.device, tensor, &ty, &of)
         });
         handles.collect()

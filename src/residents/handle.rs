@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Storage;
-use crate::base::place::Place;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::{Backend, Residence};
 use crate::device::Device;
@@ -21,8 +20,8 @@ pub(crate) struct Handle(Arc<Cell>);
 struct Cell {
     device: Device,
     ty: Type,
-    /// The place in the user's code where it was made.
-    place: Place,
+    /// Its name in messages, and the place in the user's code where it was made.
+    origin: Origin,
     storage: Mutex<Storage>,
     /// True if the host keeps a copy of all data that fills the resident.
     keeps_host_copy: AtomicBool,
@@ -35,11 +34,12 @@ struct Cell {
 }
 
 impl Handle {
-    pub fn new(device: &Device, ty: Type, place: Place, storage: Storage) -> Self {
+    /// A resident that messages name as `origin`.
+    pub fn new(device: &Device, ty: Type, origin: Origin, storage: Storage) -> Self {
         Self(Arc::new(Cell {
             device: device.clone(),
             ty,
-            place,
+            origin,
             storage: Mutex::new(storage),
             keeps_host_copy: AtomicBool::new(false),
             preferred: Mutex::default(),
@@ -85,7 +85,7 @@ impl Handle {
         }
         let storage = storage.without_lost_buffer(&self.0.device);
         if storage.is_empty() {
-            let (what, place) = (self.0.ty.to_string(), self.0.place.to_string());
+            let (what, place) = (self.0.ty.to_string(), self.0.origin.place.to_string());
             return Err(DeviceError::ResidentLost { what, place });
         }
         Ok(Some(storage))
@@ -188,12 +188,12 @@ impl Handle {
     }
 
     pub fn origin(&self) -> Origin {
-        Origin::unnamed("resident", self.0.place.clone())
+        self.0.origin.clone()
     }
 
     /// The error for a resident that no run has filled yet.
     pub fn empty(&self) -> ReadError {
-        ReadError::EmptyResident { place: self.0.place.to_string() }
+        ReadError::EmptyResident { place: self.0.origin.place.to_string() }
     }
 
     /// The mistake to use the resident in a batch of `other`, another device.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
-use crate::error::{Fault, FaultKind};
+use crate::error::{Fault, FaultKind, Origin};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
@@ -32,12 +32,24 @@ pub(super) fn fault(
             let [table, indices] = [0, 1].map(|input| node.inputs[input]);
             let shape = graph[table].ty.shape.clone();
             let (size, index) = (shape[axis], known_integer(graph, uploads, indices, at));
-            let table = Some(Box::new((recorded.origin(table), shape)));
+            let table = Some(Box::new((table_origin(recorded, table), shape)));
             (&graph[indices].ty.shape, FaultKind::Index { index, axis, size, table })
         }
         _ => (&node.ty.shape, FaultKind::DivisionByZero),
     };
     Fault { place: node.place.clone(), op: node.name, at: coordinates(shape, at), what }
+}
+
+/// The origin of a table: that of the resident behind it, since the node has the name of the method that bound it.
+fn table_origin(recorded: &Record, table: NodeId) -> Origin {
+    let node = recorded.origin(table);
+    match recorded.graph[table].op {
+        Op::Resident(at) => {
+            let resident = recorded.residents[at as usize].origin();
+            Origin { name: node.name.or(resident.name), ..resident }
+        }
+        _ => node,
+    }
 }
 
 /// Element `at` of a node of integers, where the host knows it: in uploads, and in views of them.

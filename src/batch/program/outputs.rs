@@ -12,7 +12,7 @@ use crate::batch::KeyOf;
 use crate::batch::read::{ReadView, check_length};
 use crate::batch::resident::Resident;
 use crate::device::PreparedGraph;
-use crate::error::{ReadError, Result};
+use crate::error::{Origin, ReadError, Result};
 use crate::graph::NodeId;
 use crate::record::Record;
 use crate::residents::KeptValues;
@@ -109,8 +109,8 @@ impl Outputs {
         let mut kept = graph.keeps.iter().zip(&self.kept);
         let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
         let (_, storage) = kept.ok_or_else(|| ReadError::NotKept(recorded.origin(node)))?;
-        let (ty, place) = (graph[node].ty.clone(), graph[node].place.clone());
-        Ok(Resident::holding(device, ty, place, storage.clone()))
+        let of = Origin { op: "resident", ..recorded.origin(node) };
+        Ok(Resident::holding(device, graph[node].ty.clone(), of, storage.clone()))
     }
 
     /// The shape of a value.

@@ -7,6 +7,7 @@ use crate::base::dtype::Element;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Tensor};
+use crate::error::Origin;
 use crate::ops::{Op, Type};
 use crate::residents::{Handle, Keep, Storage};
 
@@ -60,11 +61,15 @@ impl GpuCommandBatch {
     pub fn keep<T: Element>(&self, id: impl Into<BufferId<T>>) -> Resident<T> {
         let mut recorder = self.recorder.lock();
         let node = recorder.check_own(id.into().value());
+        let mut of = Origin::unnamed("resident", Place::caller());
         let ty = match node {
-            Ok(node) => recorder.recorded().graph[node].ty.clone(),
+            Ok(node) => {
+                of.name = recorder.recorded().origin(node).name;
+                recorder.recorded().graph[node].ty.clone()
+            }
             Err(_) => Type { dtype: T::DTYPE, shape: Shape::default() },
         };
-        let handle = Handle::new(&self.device, ty, Place::caller(), Storage::default());
+        let handle = Handle::new(&self.device, ty, of, Storage::default());
         match node {
             Ok(node) if matches!(recorder.recorded().graph[node].op, Op::Invalid) => {}
             Ok(node) => {

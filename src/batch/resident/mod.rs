@@ -53,9 +53,9 @@ impl<T: Element> Resident<T> {
         Self { handle, element: PhantomData }
     }
 
-    /// A resident of `ty`, whose elements are `T`s, made at `place`, that holds `storage`.
-    pub(super) fn holding(device: &Device, ty: Type, place: Place, storage: Storage) -> Self {
-        Self::of(Handle::new(device, ty, place, storage))
+    /// A resident of `ty`, whose elements are `T`s, that holds `storage`. Messages name it as `of`.
+    pub(super) fn holding(device: &Device, ty: Type, of: Origin, storage: Storage) -> Self {
+        Self::of(Handle::new(device, ty, of, storage))
     }
 
     /// Keeps a copy of the data in the host's memory from now on, with which the resident outlives the loss of a
@@ -302,7 +302,7 @@ impl Device {
             return Err(DataError::Length { of, given, shape }.into());
         }
         let storage = self.stored(data).map_err(|error| error.of(&of))?;
-        Ok(Resident::holding(self, Type { dtype: T::DTYPE, shape }, of.place, storage))
+        Ok(Resident::holding(self, Type { dtype: T::DTYPE, shape }, of, storage))
     }
 
     /// Puts `data` on the sides where graphs run that read it.

@@ -71,7 +71,7 @@ impl Weights {
                 && let Some(shared) = weights.in_file::<T>(tensor)
             {
                 let storage = Storage::Host(Arc::new(shared));
-                return Ok(Handle::new(device, ty.clone(), of.place.clone(), storage));
+                return Ok(Handle::new(device, ty.clone(), of.clone(), storage));
             }
             let elements = weights.elements::<T>(tensor, of)?;
             let resident = device.resident_of(of.clone(), elements.get(), ty.shape.clone())?;
