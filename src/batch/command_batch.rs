@@ -3,7 +3,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::last_run::LastRun;
 use crate::base::place::Place;
@@ -12,10 +11,8 @@ use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::Result;
 use crate::plan::Explanation;
-use crate::record::{Record, Recorder};
+use crate::record::{Record, Recorder, new_batch_id};
 use crate::session::{LastChoice, RunStats};
-
-static NEXT_BATCH_ID: AtomicU64 = AtomicU64::new(0);
 
 /// Records operations and runs them in one trip.
 ///
@@ -92,7 +89,7 @@ impl GpuCommandBatch {
     }
 
     pub(super) fn made_at(device: &Device, place: Place) -> Self {
-        let batch_id = NEXT_BATCH_ID.fetch_add(1, Ordering::Relaxed);
+        let batch_id = new_batch_id(&place);
         Self {
             device: device.clone(),
             batch_id,

@@ -3,8 +3,11 @@
 use thiserror::Error;
 
 use super::data::Origin;
-use super::wording::{axes, misfit_of_mask, range, shapes_that_fit, transposed_fits};
+use super::wording::{
+    axes, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
+};
 use crate::base::dtype::DType;
+use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
 
 /// The mistake in a recorded operation.
@@ -341,17 +344,15 @@ pub enum MistakeKind {
         /// The value given.
         given: String,
     },
-    /// An id of another batch.
-    #[error(
-        "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch"
-    )]
-    Foreign,
+    /// An id of another batch, with the place where that was made; `None` if many batches were made since.
+    #[error("{}; use `keep` and `bind` to hand data from batch to batch", of_another_batch(.0.as_ref()))]
+    Foreign(Option<Place>),
     /// The function that was to write the data panicked.
     #[error("the function that was to write the data panicked: {0}; write it again")]
     Panicked(String),
-    /// An id of another batch, to be downloaded, kept or named.
-    #[error("this id belongs to another batch; call this on the batch that made it")]
-    Elsewhere,
+    /// An id of another batch, to be downloaded, kept or named, with the place where that batch was made.
+    #[error("{}; call this on the batch that made it", of_another_batch(.0.as_ref()))]
+    Elsewhere(Option<Place>),
     /// A name that another value has.
     #[error("{0} has this name already; give each value a name of its own")]
     NameTaken(Origin),

@@ -163,6 +163,12 @@ pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
     format!(", or run a program with {} by `run_rows`", rows(given / row))
 }
 
+/// The message for an id of a batch that was made at another place, if that is known.
+pub(super) fn of_another_batch(made_at: Option<&Place>) -> String {
+    let made = made_at.map(|place| format!(", made at {place}")).unwrap_or_default();
+    format!("this id belongs to another batch{made}")
+}
+
 /// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`, which was made at `made_at`.
 /// `cure` ends before the name of the right batch.
 pub(super) fn foreign(id_of: u64, batch: u64, made_at: Option<&Place>, cure: &str) -> String {

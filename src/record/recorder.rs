@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::batch_ids::made_at;
 use super::call::UserCall;
 use super::record::{Record, UntypedId};
 use crate::base::clock::Stopwatch;
@@ -189,7 +190,8 @@ impl Recorder {
     /// # Errors
     /// [`MistakeKind::Foreign`].
     pub fn check(&self, value: UntypedId) -> Result<NodeId, MistakeKind> {
-        self.recorded.node(value).ok_or(MistakeKind::Foreign)
+        let foreign = || MistakeKind::Foreign(made_at(value.batch_id));
+        self.recorded.node(value).ok_or_else(foreign)
     }
 
     /// As [`check`](Self::check), for a method that only the batch of an id can do.
@@ -197,7 +199,8 @@ impl Recorder {
     /// # Errors
     /// [`MistakeKind::Elsewhere`].
     pub fn check_own(&self, value: UntypedId) -> Result<NodeId, MistakeKind> {
-        self.recorded.node(value).ok_or(MistakeKind::Elsewhere)
+        let elsewhere = || MistakeKind::Elsewhere(made_at(value.batch_id));
+        self.recorded.node(value).ok_or_else(elsewhere)
     }
 
     /// The type behind an id, for operations that check their operands themselves.

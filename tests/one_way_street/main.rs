@@ -66,7 +66,7 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
             &["update_order"],
         ],
     ),
-    ("record", &[&["names", "call"], &["record"], &["recorder"]]),
+    ("record", &[&["names", "call", "batch_ids"], &["record"], &["recorder"]]),
     (
         "session",
         &[
