@@ -43,20 +43,32 @@ pub(super) enum Line {
 
 /// The lines for steps of these kinds: `every` step has one, or copies have one together.
 pub(super) fn lines(kinds: &[u64], every: bool) -> Vec<Line> {
-    let best = if every { vec![(0, 0); kinds.len()] } else { best(kinds) };
-    let (mut lines, mut at) = (Vec::new(), 0);
+    let mut lines = Vec::new();
+    if every {
+        lines.extend((0..kinds.len()).map(Line::Step));
+    } else {
+        fold(kinds, 0, &mut lines);
+    }
+    lines
+}
+
+/// Adds the lines for steps of these kinds, the first of which is step `first`: a block may have blocks in it.
+fn fold(kinds: &[u64], first: usize, lines: &mut Vec<Line>) {
+    let best = best(kinds);
+    let mut at = 0;
     while let Some(&(copied, period)) = best.get(at) {
         if copied < LEAST {
-            lines.push(Line::Step(at));
+            lines.push(Line::Step(first + at));
             at += 1;
             continue;
         }
         let block = at..at + period;
         at = block.end + copied;
-        lines.extend(block.clone().map(Line::Step));
-        lines.push(Line::Copies(Repeat { copies: block.end..at, block }));
+        fold(&kinds[block.clone()], first + block.start, lines);
+        let copies = first + block.end..first + at;
+        let block = first + block.start..first + block.end;
+        lines.push(Line::Copies(Repeat { block, copies }));
     }
-    lines
 }
 
 /// The block at each step that spares most: the number of steps in its copies, and in itself.
@@ -116,8 +128,10 @@ mod tests {
         assert_eq!(folded(&format!("s{}e", "abc".repeat(100))), "sabc…297e");
         assert_eq!(folded(&format!("{}ab", "abc".repeat(4))), "abc…9ab");
         assert_eq!(folded(&"abcdefgh".repeat(2)), "abcdefgh…8");
-        // The block around other blocks.
-        assert_eq!(folded(&"xaaaaaaaaaaay".repeat(3)), "xaaaaaaaaaaay…26");
+        // Blocks in a block.
+        assert_eq!(folded(&"xaaaaaaaaaaay".repeat(3)), "xa…10y…26");
+        let joined = format!("{}j", "aaaaaaaaab".repeat(7));
+        assert_eq!(folded(&joined.repeat(2)), "a…8b…60j…71");
         assert_eq!(folded(&format!("{}{}", "a".repeat(20), "bc".repeat(9))), "a…19bc…16");
     }
 
