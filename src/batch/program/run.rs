@@ -28,8 +28,8 @@ impl GpuCommandBatch {
     /// Programs that differ only in the leading dimension share most kernels.
     ///
     /// For the cores, it also starts the first helper thread. It allocates and touches the memory that runs share, up to
-    /// 256 MiB; the device's pool frees what no run uses for 20 to 40 seconds. A program of up to 0.1 ms runs once on
-    /// zeros, so that its first run takes little longer than the others.
+    /// 256 MiB; the device's pool frees what no run uses for 20 to 40 seconds. A program of up to 0.1 ms and 4 MiB runs
+    /// once on zeros, so that its first run takes little longer than the others.
     ///
     /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
     /// first run may take seconds: make one before runs that have a deadline.

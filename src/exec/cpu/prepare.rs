@@ -8,7 +8,7 @@ use super::values::RunData;
 use crate::base::process::is_forked_child;
 use crate::base::trace::Timeline;
 use crate::exec::memory::LARGE;
-use crate::exec::{HostPool, threads};
+use crate::exec::{HostBuffer, HostPool, threads};
 use crate::plan::Home;
 
 /// Most bytes of memory that are reserved for the first run.
@@ -17,9 +17,7 @@ const MOST_RESERVED: u64 = 256 << 20;
 /// Prepares `program` for its first run.
 pub(crate) async fn prepare(program: &Arc<CpuProgram>, pool: &Arc<HostPool>) {
     reserve(program, pool).await;
-    if program.is_short() && program.begins_rehearsal() {
-        rehearse(program, pool);
-    }
+    warm_up(program, pool);
 }
 
 /// Allocates and touches the memory of a run, and stores it in `pool`.
@@ -39,11 +37,19 @@ async fn reserve(program: &Arc<CpuProgram>, pool: &Arc<HostPool>) {
     }
 }
 
-/// Runs a short program on zeros. Its first run then finds the machine code in memory, the facts of the steps in their
-/// caches and a helper that spins. Without them, a product of 64 by 64 takes five times as long.
-fn rehearse(program: &CpuProgram, pool: &HostPool) {
+/// Runs a short program of little memory on zeros, once. Its first run then finds the machine code in memory, the caches of
+/// the steps filled, and a helper that spins. Without them, a product of 64 by 64 takes five times as long.
+fn warm_up(program: &CpuProgram, pool: &HostPool) {
+    let plan = program.plan();
+    // A short run may look up a few rows of a table that fills the memory.
+    if !program.is_short() || plan.peak_bytes.saturating_add(plan.bytes_up) > LARGE as u64 {
+        return;
+    }
+    let Some(active) = begin_inline(program).filter(|_| program.begins_warm_up()) else { return };
+    // An upload that no step reads has a position, but no value.
+    let none = Arc::new(HostBuffer::from_slice::<f32>(&[]));
     let mut zeros = [Vec::new(), Vec::new()];
-    for value in &program.plan().values {
+    for value in &plan.values {
         let (kind, at) = match value.home {
             Home::Upload { input, .. } => (0, input as usize),
             Home::Resident(at) => (1, at as usize),
@@ -51,16 +57,15 @@ fn rehearse(program: &CpuProgram, pool: &HostPool) {
         };
         let Ok((mut data, _)) = pool.buffer(value.dtype, value.shape.elements()) else { return };
         data.bytes_mut().fill(0);
-        let (data, of_kind) = (Arc::new(data), &mut zeros[kind]);
+        let of_kind = &mut zeros[kind];
         if of_kind.len() <= at {
-            of_kind.resize(at + 1, Arc::clone(&data));
+            of_kind.resize(at + 1, Arc::clone(&none));
         }
-        of_kind[at] = data;
+        of_kind[at] = Arc::new(data);
     }
     let [uploads, residents] = &zeros;
     let data = RunData { uploads, residents, functions: &[] };
-    let Some(active) = begin_inline(program) else { return };
-    // The run gave the memory of its results to the pool. An error comes again in a run, which returns it.
+    // The run gives the memory of its results to the pool. An error comes again in a run, which returns it.
     drop(run_inline(active, program, data, pool, &Timeline::default()));
     zeros.into_iter().flatten().for_each(|buffer| pool.give(buffer));
 }

@@ -12,20 +12,20 @@ use crate::plan::{Plan, Step};
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
 const INLINE_SECONDS: f64 = 100e-6;
 
-/// A plan, and the facts of each of its steps.
+/// A plan, and what the runner keeps for each of its steps.
 #[derive(Debug)]
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
-    facts: Vec<StepFacts>,
+    steps: Vec<ProgramStep>,
     is_short: bool,
-    /// True once a caller runs the program on zeros, or has done so.
-    is_rehearsed: AtomicBool,
+    /// True once a caller has begun the run on zeros.
+    is_warmed_up: AtomicBool,
 }
 
-/// The facts of a step.
+/// What the runner keeps for a step.
 #[derive(Debug)]
-pub(super) struct StepFacts {
-    /// The facts that the first run finds.
+pub(super) struct ProgramStep {
+    /// Filled by the first run.
     pub cache: Arc<StepCache>,
     /// True if the next step computes the results of this one, and reads them at once.
     pub is_fused: bool,
@@ -41,18 +41,19 @@ impl CpuProgram {
         // The time of a user's function is unknown.
         let calls_user =
             || plan.steps.iter().any(|step| step.form.kernel().custom_kernel().is_some());
-        let facts = |(at, cache)| StepFacts { cache, is_fused: fused_product::is_fused(&plan, at) };
+        let kept =
+            |(at, cache)| ProgramStep { cache, is_fused: fused_product::is_fused(&plan, at) };
         Self {
-            facts: StepCache::of_steps(&plan).into_iter().enumerate().map(facts).collect(),
+            steps: StepCache::of_steps(&plan).into_iter().enumerate().map(kept).collect(),
             is_short: plan.seconds < INLINE_SECONDS && !calls_user(),
             plan,
-            is_rehearsed: AtomicBool::new(false),
+            is_warmed_up: AtomicBool::new(false),
         }
     }
 
     /// Returns true to one caller, which runs the program once on zeros.
-    pub(super) fn begins_rehearsal(&self) -> bool {
-        !self.is_rehearsed.swap(true, Ordering::Relaxed)
+    pub(super) fn begins_warm_up(&self) -> bool {
+        !self.is_warmed_up.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.
@@ -64,8 +65,8 @@ impl CpuProgram {
         &self.plan
     }
 
-    /// The steps in the order in which they run, each with its facts.
-    pub(super) fn steps(&self) -> impl Iterator<Item = (&Step, &StepFacts)> {
-        self.plan.steps.iter().zip(&self.facts)
+    /// The steps in the order in which they run, each with what the runner keeps for it.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (&Step, &ProgramStep)> {
+        self.plan.steps.iter().zip(&self.steps)
     }
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::failures::Failures;
 use super::forms;
-use super::program::{CpuProgram, StepFacts};
+use super::program::CpuProgram;
 use super::step_cache::StepCache;
 use super::step_job::StepJob;
 use super::values::{HeldValues, RunData, RunValues};
@@ -49,9 +49,9 @@ pub(super) fn run(
     let failures = Failures::default();
     let mut dispatches = 0;
     let mut before = None;
-    for (at, (step, facts)) in program.steps().enumerate() {
-        let StepFacts { ref cache, is_fused } = *facts;
-        if is_fused {
+    for (at, (step, kept)) in program.steps().enumerate() {
+        let cache = &kept.cache;
+        if kept.is_fused {
             before = Some((step, cache.as_ref(), values.hold(step)));
             dispatches += 1;
             continue;

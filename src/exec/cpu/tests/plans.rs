@@ -196,7 +196,7 @@ fn steps_share_a_cache_only_if_they_differ_in_values_and_places_alone() {
     let (steps, likes): (_, Vec<usize>) = steps.into_iter().unzip();
     plan.steps = steps;
     let program = CpuProgram::new(Arc::new(plan));
-    let caches: Vec<_> = program.steps().map(|(_, facts)| &facts.cache).collect();
+    let caches: Vec<_> = program.steps().map(|(_, kept)| &kept.cache).collect();
     let first = |cache| caches.iter().position(|&other| Arc::ptr_eq(other, cache));
     let found: Vec<_> = caches.iter().filter_map(|&cache| first(cache)).collect();
     assert_eq!(found, likes);
@@ -226,6 +226,11 @@ fn the_first_run_finds_the_reserved_memory() {
     let (program, pool) = after(&|_| ());
     assert_eq!(pool.counts().idle_bytes, 20 * LEN as u64, "results and zeros of one run");
     assert_eq!(first(&program, &pool), [3, 0]);
+    let (_, pool) = after(&|plan| plan.peak_bytes = 5 << 20);
+    assert_eq!(pool.counts().idle_bytes, 8 * LEN as u64, "too much memory for a run on zeros");
+    let second = Home::Upload { input: 1, slot: None };
+    let (_, pool) = after(&|plan| plan.values[0].home = second);
+    assert_eq!(pool.counts().live_bytes, 0, "no buffer is held twice");
     for (slots, idle) in [(&[5 << 20][..], 5 << 20), (&[1 << 50], 0), (&[1 << 63, 1 << 63], 0)] {
         let (_, pool) = after(&|plan| {
             long(plan);

@@ -138,7 +138,7 @@ fn l2_normalize<const FMA: bool>(from: &[f32], to: &mut [f32], epsilon: f64) {
     divided(from, to, if norm < epsilon { epsilon } else { norm });
 }
 
-/// Σx², off by at most 15·2⁻²⁴ of itself. That of a row of normal size takes half the time of a sum in double precision.
+/// Σx², off by at most 15·2⁻²⁴ of itself. A sum in single precision takes half the time of one in double precision.
 #[inline(always)]
 fn sum_of_squares<const FMA: bool>(x: &[f32]) -> f64 {
     if x.len() >= 2 * MANY {
