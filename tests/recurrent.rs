@@ -289,3 +289,49 @@ async fn a_sequence_that_starts_from_zeros_takes_any_number_of_rows() {
         }
     }
 }
+
+/// The recipe of `docs/serving.md` for padded sequences.
+#[tokio::test]
+async fn the_last_state_before_the_padding_is_that_of_the_sequence_alone() {
+    let (rows, inputs, states, steps) = (5, 5, 6, 4);
+    for gates in [3, 4] {
+        let data = Data::new(gates, steps, Sizes { rows, inputs, states });
+        let wide = gates * states;
+        let b = GpuCommandBatch::new(&Device::cpu());
+        let x = b.input::<f32>("x", [2, steps, inputs]);
+        let lengths = b.input::<i32>("lengths", 2);
+        let input = b.upload_shaped(&data.weights[0], [wide, inputs]);
+        let hidden = b.upload_shaped(&data.weights[1], [wide, states]);
+        let cell = CellWeights::with_bias(
+            &b,
+            input,
+            hidden,
+            [0, 1].map(|at: usize| b.upload(&data.bias[at])),
+        );
+        let how = Recurrence { batch_first: true, ..Recurrence::default() };
+        let hidden =
+            if gates == 4 { x.lstm(&[cell], None, how).0 } else { x.gru(&[cell], None, how).0 };
+        hidden
+            .take_along_axis((lengths - 1).unsqueeze(-1).unsqueeze(-1), 1)
+            .squeeze(1)
+            .named("last");
+        let program = b.compile().await.expect("a program");
+        let given = [4, 1, 3, 2, 4];
+        let outputs = program.run_rows((("x", &data.x), ("lengths", given))).await.expect("a run");
+        let got = outputs.read::<f32>("last").await.expect("results");
+        assert_eq!(got.len(), rows * states);
+        for (row, length) in given.into_iter().enumerate() {
+            let steps_of = usize::try_from(length).expect("a length");
+            let sizes = LayerSizes { gates, steps: steps_of, rows: 1, inputs, states };
+            let own = &data.x[row * steps * inputs..][..steps_of * inputs];
+            let all = hidden_states(sizes, own, &data.weights, &data.bias);
+            let last = &all[(steps_of - 1) * states..];
+            for (got, want) in got[row * states..].iter().zip(last) {
+                assert!(
+                    (f64::from(*got) - want).abs() <= 2e-5,
+                    "{gates} gates, {row}: {got}, not {want}"
+                );
+            }
+        }
+    }
+}

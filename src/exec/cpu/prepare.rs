@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::offload::{begin_inline, run_inline};
 use super::program::CpuProgram;
 use super::values::RunData;
+use crate::base::dtype::DType;
 use crate::base::process::is_forked_child;
 use crate::base::trace::Timeline;
 use crate::exec::memory::LARGE;
@@ -47,7 +48,7 @@ fn warm_up(program: &CpuProgram, pool: &HostPool) {
     }
     let Some(active) = begin_inline(program).filter(|_| program.begins_warm_up()) else { return };
     // An upload that no step reads has a position, but no value.
-    let none = Arc::new(HostBuffer::from_slice::<f32>(&[]));
+    let none = Arc::new(HostBuffer::recycled(DType::U32, 0, Vec::new()));
     let mut zeros = [Vec::new(), Vec::new()];
     for value in &plan.values {
         let (kind, at) = match value.home {

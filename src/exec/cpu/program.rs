@@ -12,7 +12,7 @@ use crate::plan::{Plan, Step};
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
 const INLINE_SECONDS: f64 = 100e-6;
 
-/// A plan, and what the runner keeps for each of its steps.
+/// A plan, with a cache for each of its steps.
 #[derive(Debug)]
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
@@ -22,7 +22,7 @@ pub(crate) struct CpuProgram {
     is_warmed_up: AtomicBool,
 }
 
-/// What the runner keeps for a step.
+/// The parts of a program that belong to one step.
 #[derive(Debug)]
 pub(super) struct ProgramStep {
     /// Filled by the first run.
@@ -65,7 +65,7 @@ impl CpuProgram {
         &self.plan
     }
 
-    /// The steps in the order in which they run, each with what the runner keeps for it.
+    /// The steps in the order in which they run, each with its part of the program.
     pub(super) fn steps(&self) -> impl Iterator<Item = (&Step, &ProgramStep)> {
         self.plan.steps.iter().zip(&self.steps)
     }
