@@ -72,7 +72,7 @@ impl<'b, T: Float> CellTensors<'b, T> {
 
 /// A kind of cell. States are pairs, of which a GRU has twice the same: operations on them are recorded once, since a
 /// value that nobody reads would be downloaded.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CellKind {
     Lstm,
     Gru,

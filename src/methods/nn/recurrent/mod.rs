@@ -5,11 +5,9 @@ mod sizes;
 
 pub use self::cell::CellWeights;
 use self::cell::{CellKind, CellState, CellTensors};
-use self::sizes::width_of_state;
+use self::sizes::{batch_and_width, check_states};
 use crate::base::dtype::{Element, Float};
-use crate::batch::{
-    BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor, TensorResult,
-};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::arguments::checks::check_parameter;
 use crate::record::Refusal;
@@ -132,7 +130,8 @@ fn one_step<'b, T: Float>(
     weights: &CellWeights<T>,
 ) -> Result<CellState<'b, T>, Refusal> {
     let weights = CellTensors::new(x.batch(), weights);
-    let size = width_of_state(x, weights, cell, Some(state), None)?;
+    let [batch, size] = batch_and_width(x, weights, cell, Some(state))?;
+    check_states(state, [batch, size])?;
     cell.step(cell.project(x, weights), Some(state), weights, size)
 }
 
@@ -166,7 +165,7 @@ fn recur<'b, T: Float>(
             let weights = CellTensors::new(b, weights);
             let (side, state) = walk(cell, y, weights, start, direction == 1)?;
             sides.push(side);
-            let [h, c] = try_each(state, |state| Ok(state.unsqueeze(0)))?;
+            let [h, c] = map_state(state, |state| state.unsqueeze(0));
             last[0].push(h.id());
             last[1].push(c.id());
         }
@@ -178,13 +177,13 @@ fn recur<'b, T: Float>(
     Ok((y, [all, if h == c { all } else { b.concat(&c, 0) }]))
 }
 
-/// The pair of the results of `make` for each state, computed once if both are the same.
-fn try_each<'b, T: Float>(
+/// The results of `make` for each tensor of a state, computed once if both are the same.
+fn map_state<'b, T: Float>(
     [h, c]: CellState<'b, T>,
-    make: impl Fn(Tensor<'b, T>) -> TensorResult<'b, T>,
-) -> Result<CellState<'b, T>, Refusal> {
-    let first = make(h)?;
-    Ok([first, if h.id() == c.id() { first } else { make(c)? }])
+    make: impl Fn(Tensor<'b, T>) -> Tensor<'b, T>,
+) -> CellState<'b, T> {
+    let first = make(h);
+    [first, if h.id() == c.id() { first } else { make(c) }]
 }
 
 /// The states `[cells, B, H]` from which all cells start, and the place of one cell among them.
@@ -196,10 +195,10 @@ struct Start<'b, T> {
 }
 
 impl<'b, T: Float> Start<'b, T> {
-    /// The state of the one cell, of known shape.
-    fn state(self, batch: usize, size: usize) -> Result<CellState<'b, T>, Refusal> {
+    /// The state of this cell. Its shape was checked.
+    fn state(self, batch: usize, size: usize) -> CellState<'b, T> {
         let ranges = [self.at..self.at + 1, 0..batch, 0..size];
-        try_each(self.states, |states| Ok(states.slice(ranges.clone()).squeeze(0)))
+        map_state(self.states, |states| states.slice(ranges.clone()).squeeze(0))
     }
 }
 
@@ -212,13 +211,14 @@ fn walk<'b, T: Float>(
     backwards: bool,
 ) -> Result<(Tensor<'b, T>, CellState<'b, T>), Refusal> {
     let b = x.batch();
-    let states = start.map(|start| start.states);
-    let size = width_of_state(x, weights, cell, states, start.map(|start| start.cells))?;
-    let shape = x.known_shape()?;
-    let (steps, batch) = (shape[0], shape[1]);
+    let [batch, size] = batch_and_width(x, weights, cell, start.map(|start| start.states))?;
+    if let Some(Start { states, cells, .. }) = start {
+        check_states(states, [cells, batch, size])?;
+    }
+    let steps = x.known_shape()?[0];
     // The inputs of all steps in one product.
     let all = cell.project(x, weights);
-    let mut state = start.map(|start| start.state(batch, size)).transpose()?;
+    let mut state = start.map(|start| start.state(batch, size));
     let mut hidden = Vec::with_capacity(steps);
     for step in 0..steps {
         let at = if backwards { steps - 1 - step } else { step };

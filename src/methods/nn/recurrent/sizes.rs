@@ -8,20 +8,18 @@ use crate::error::MistakeKind;
 use crate::methods::arguments::checks::{CHANGE_ONE, check_shape};
 use crate::record::Refusal;
 
-/// The width of a cell's state, where all shapes fit: inputs are `[…, B, I]`, states `[B, H]`, or `[cells, B, H]` where
-/// they are those of several `cells`.
-pub(super) fn width_of_state<'b, T: Float>(
+/// The size of the batch and the width of a cell's state, where inputs `[…, B, I]` and weights fit.
+pub(super) fn batch_and_width<'b, T: Float>(
     x: Tensor<'b, T>,
     weights: CellTensors<'b, T>,
     cell: CellKind,
-    state: Option<CellState<'b, T>>,
-    cells: Option<usize>,
-) -> Result<usize, Refusal> {
+    states: Option<CellState<'b, T>>,
+) -> Result<[usize; 2], Refusal> {
     let x = x.known_shape()?;
     let [.., batch, width] = *x.dims() else {
         return Err(MistakeKind::Transpose(x).into());
     };
-    let of_state = match state {
+    let of_state = match states {
         Some([h, _]) => h.known_shape()?.dims().last().copied(),
         None => None,
     };
@@ -29,28 +27,34 @@ pub(super) fn width_of_state<'b, T: Float>(
         WeightShapes { input: weights.input.known_shape()?, hidden: weights.hidden.known_shape()? };
     let size = given.checked(cell, width, of_state)?;
     check_shape("bias", weights.bias.into_iter().flatten(), cell.gates() * size)?;
-    let wanted: Shape = cells.into_iter().chain([batch, size]).collect();
-    for state in state.into_iter().flatten() {
-        check_state(state.known_shape()?, &wanted)?;
-    }
-    Ok(size)
+    Ok([batch, size])
 }
 
-/// Fails unless a state has the shape `wanted`.
-fn check_state(given: Shape, wanted: &Shape) -> Result<(), MistakeKind> {
-    let fix = match given.dims() {
-        _ if given == *wanted => return Ok(()),
-        dims if large(dims).eq(large(wanted.dims())) => "`reshape` it",
-        &[ref others @ .., a, b] if [others, &[b, a]].concat() == wanted.dims() => "`transpose` it",
-        &[a, b, c] if [b, a, c] == wanted.dims() => "`permute([1, 0, 2])` it",
-        _ if given.broadcast(wanted).as_ref() == Some(wanted) => "`broadcast_to` repeats it",
-        _ => CHANGE_ONE,
-    };
-    Err(MistakeKind::LayerShape { what: "state", given, wanted: wanted.clone(), fix })
+/// Fails unless states have the shape `wanted`.
+pub(super) fn check_states<T: Float>(
+    states: CellState<'_, T>,
+    wanted: impl Into<Shape>,
+) -> Result<(), Refusal> {
+    let wanted = wanted.into();
+    for state in states {
+        let given = state.known_shape()?;
+        let fix = match given.dims() {
+            dims if dims == wanted.dims() => continue,
+            dims if other_than_one(dims).eq(other_than_one(wanted.dims())) => "`reshape` it",
+            &[ref others @ .., a, b] if [others, &[b, a]].concat() == wanted.dims() => {
+                "`transpose` it"
+            }
+            &[a, b, c] if [b, a, c] == wanted.dims() => "`permute([1, 0, 2])` it",
+            _ if given.broadcast(&wanted).as_ref() == Some(&wanted) => "`broadcast_to` repeats it",
+            _ => CHANGE_ONE,
+        };
+        return Err(MistakeKind::LayerShape { what: "state", given, wanted, fix }.into());
+    }
+    Ok(())
 }
 
 /// The sizes other than 1, which alone order the elements.
-fn large(dims: &[usize]) -> impl Iterator<Item = &usize> {
+fn other_than_one(dims: &[usize]) -> impl Iterator<Item = &usize> {
     dims.iter().filter(|&&size| size != 1)
 }
 
@@ -60,20 +64,28 @@ struct WeightShapes {
     hidden: Shape,
 }
 
-/// A possible meaning of one weight.
+/// A guess at what one weight is: the weight of a cell, perhaps transposed.
 #[derive(Clone, Copy)]
-struct Reading {
+struct WeightGuess {
     cell: CellKind,
-    is_foreign: bool,
     is_transposed: bool,
 }
 
-/// A possible meaning of both weights: readings of the one given for inputs and of the hidden one.
-struct Meaning {
-    size: usize,
+/// A guess at what both weights are, as given for inputs and for the hidden state.
+#[derive(Clone, Copy)]
+struct WeightsGuess {
+    asked: CellKind,
     are_swapped: bool,
-    input: Reading,
-    hidden: Reading,
+    input: WeightGuess,
+    hidden: WeightGuess,
+}
+
+/// A weight that was given, the shape that it must have, and a guess at what it is.
+struct GivenWeight<'a> {
+    what: &'static str,
+    given: &'a Shape,
+    wanted: Shape,
+    guess: Option<WeightGuess>,
 }
 
 impl WeightShapes {
@@ -90,128 +102,114 @@ impl WeightShapes {
         width: usize,
         of_state: Option<usize>,
     ) -> Result<usize, MistakeKind> {
-        let meaning = self.meaning(cell, width);
-        let size = match &meaning {
-            Some(meaning) => meaning.size,
-            None => self.likely_size(cell, width, of_state),
-        };
+        let guess = self.likeliest(cell, width);
+        let size = guess.and_then(|of| of.size(self, width));
+        let size = size.unwrap_or_else(|| self.likely_size(cell, width, of_state));
         let wanted = Self::of(cell, width, size);
-        let of_hidden = match cell {
-            CellKind::Gru => "hidden weights (3 gates r, z and n, one below the other)",
-            CellKind::Lstm => "hidden weights (4 gates i, f, g and o, one below the other)",
+        let hidden = GivenWeight {
+            what: match cell {
+                CellKind::Gru => "hidden weights (3 gates r, z and n, one below the other)",
+                CellKind::Lstm => "hidden weights (4 gates i, f, g and o, one below the other)",
+            },
+            given: &self.hidden,
+            wanted: wanted.hidden,
+            guess: guess.map(|of| of.hidden),
         };
-        let input =
-            ("input weights", &self.input, wanted.input, meaning.as_ref().map(|of| of.input));
-        let hidden = (of_hidden, &self.hidden, wanted.hidden, meaning.as_ref().map(|of| of.hidden));
-        let misfits = [hidden, input].into_iter().filter(|(_, given, wanted, _)| *given != wanted);
-        let is_foreign = |reading: Option<Reading>| reading.is_some_and(|of| of.is_foreign);
-        // The first of them, but a weight of another cell before one that is turned.
-        let Some((what, given, wanted, reading)) =
-            misfits.min_by_key(|misfit| !is_foreign(misfit.3))
+        let input = GivenWeight {
+            what: "input weights",
+            given: &self.input,
+            wanted: wanted.input,
+            guess: guess.map(|of| of.input),
+        };
+        let misfits = [hidden, input].into_iter().filter(|weight| *weight.given != weight.wanted);
+        // A weight of the other cell is named first, then hidden weights, then input weights.
+        let is_of_asked_cell = |weight: &GivenWeight| weight.guess.is_none_or(|of| of.cell == cell);
+        let Some(GivenWeight { what, given, wanted, guess: named }) =
+            misfits.min_by_key(is_of_asked_cell)
         else {
             return Ok(size);
         };
-        let fix = match (meaning, reading) {
-            (Some(meaning), Some(reading)) => meaning.cure(reading),
-            _ => CHANGE_ONE,
-        };
+        let fix = guess.zip(named).map_or(CHANGE_ONE, |(both, named)| both.cure(named));
         Err(MistakeKind::LayerShape { what, given: given.clone(), wanted, fix })
     }
 
-    /// The meaning of both weights with the fewest mistakes, if there is one.
-    fn meaning(&self, cell: CellKind, width: usize) -> Option<Meaning> {
-        let reading = |is_foreign: bool, is_transposed: bool| {
-            let cell = if is_foreign { cell.other() } else { cell };
-            Reading { cell, is_foreign, is_transposed }
-        };
-        let either = [false, true];
-        let readings = either.into_iter().flat_map(|of| either.map(|turned| reading(of, turned)));
-        let pairs =
-            readings.clone().flat_map(|input| readings.clone().map(move |hidden| [input, hidden]));
-        let all = pairs.flat_map(|pair| either.map(|are_swapped| (pair, are_swapped)));
-        let possible = all.filter_map(|([input, hidden], are_swapped)| {
-            let size = self.size_as(input, hidden, are_swapped, width)?;
-            Some(Meaning { size, are_swapped, input, hidden })
-        });
-        possible.min_by_key(Meaning::mistakes)
-    }
-
-    /// The width of the state, if the weights are meant so.
-    fn size_as(
-        &self,
-        input: Reading,
-        hidden: Reading,
-        are_swapped: bool,
-        width: usize,
-    ) -> Option<usize> {
-        let mut given =
-            [input.rows_and_columns(&self.input)?, hidden.rows_and_columns(&self.hidden)?];
-        let mut gates = [input, hidden].map(|reading| reading.cell.gates());
-        if are_swapped {
-            given.reverse();
-            gates.reverse();
+    /// The guess with the fewest mistakes, if any fits.
+    fn likeliest(&self, asked: CellKind, width: usize) -> Option<WeightsGuess> {
+        let other = asked.other();
+        let guesses = [(asked, false), (asked, true), (other, false), (other, true)]
+            .map(|(cell, is_transposed)| WeightGuess { cell, is_transposed });
+        let mut fitting = Vec::new();
+        for input in guesses {
+            for hidden in guesses {
+                for are_swapped in [false, true] {
+                    let guess = WeightsGuess { asked, are_swapped, input, hidden };
+                    if guess.size(self, width).is_some() {
+                        fitting.push(guess);
+                    }
+                }
+            }
         }
-        let [[rows, columns], [rows_of_hidden, size]] = given;
-        let fits = columns == width
-            && gates[0].checked_mul(size) == Some(rows)
-            && gates[1].checked_mul(size) == Some(rows_of_hidden);
-        fits.then_some(size)
+        fitting.into_iter().min_by_key(WeightsGuess::mistakes)
     }
 
-    /// The width of the state where no meaning explains both weights: of hidden weights that fit by themselves, as they
-    /// are or transposed, else of the state or of the input weights. The message then names the shape that is wrong.
+    /// The width of the state where no guess fits: of hidden weights that fit by themselves, as they are or transposed,
+    /// else of the state or of the input weights. The message then names the shape that is wrong.
     fn likely_size(&self, cell: CellKind, width: usize, of_state: Option<usize>) -> usize {
-        let last = |shape: &Shape| shape.dims().last().copied().unwrap_or(0);
-        let by_hidden = last(&self.hidden);
-        if self.hidden == Self::of(cell, width, by_hidden).hidden {
-            return by_hidden;
+        let as_given = WeightGuess { cell, is_transposed: false };
+        let transposed = WeightGuess { cell, is_transposed: true };
+        let hidden = [as_given, transposed].map(|guess| guess.sizes(&self.hidden));
+        match (hidden, of_state, as_given.sizes(&self.input)) {
+            ([Some([size, columns]), _], ..) if columns == size => size,
+            ([_, Some([size, columns])], ..) if columns == size => size,
+            (_, Some(size), _) => size,
+            (.., Some([size, columns])) if columns == width => size,
+            _ => self.hidden.dims().last().copied().unwrap_or(0),
         }
-        if let &[size, columns] = self.hidden.dims()
-            && Some(columns) == cell.gates().checked_mul(size)
-        {
-            return size;
-        }
-        let rows = self.input.dims().first().copied().unwrap_or(0);
-        let by_rows = rows / cell.gates();
-        let is_input = self.input == Self::of(cell, width, by_rows).input;
-        of_state.unwrap_or(if is_input { by_rows } else { by_hidden })
     }
 }
 
-impl Reading {
-    /// The rows and columns of a weight of this shape, as it is meant.
-    fn rows_and_columns(self, shape: &Shape) -> Option<[usize; 2]> {
-        let &[rows, columns] = shape.dims() else { return None };
-        Some(if self.is_transposed { [columns, rows] } else { [rows, columns] })
+impl WeightGuess {
+    /// The width of the state by the rows of this weight, and its columns.
+    fn sizes(self, given: &Shape) -> Option<[usize; 2]> {
+        let &[a, b] = given.dims() else { return None };
+        let [rows, columns] = if self.is_transposed { [b, a] } else { [a, b] };
+        let gates = self.cell.gates();
+        rows.is_multiple_of(gates).then_some([rows / gates, columns])
     }
 }
 
-impl Meaning {
-    /// The number of mistakes. To take a weight of another cell is less likely than to turn one.
+impl WeightsGuess {
+    /// The width of the state, if the guess fits.
+    fn size(&self, given: &WeightShapes, width: usize) -> Option<usize> {
+        let mut weights = [self.input.sizes(&given.input)?, self.hidden.sizes(&given.hidden)?];
+        if self.are_swapped {
+            weights.reverse();
+        }
+        let [_, [size, _]] = weights;
+        (weights == [[size, width], [size, size]]).then_some(size)
+    }
+
+    /// The number of mistakes. To take a weight of the other cell is less likely than to transpose one.
     fn mistakes(&self) -> usize {
-        let of = |reading: Reading| {
-            2 * usize::from(reading.is_foreign) + usize::from(reading.is_transposed)
+        let of = |guess: WeightGuess| {
+            2 * usize::from(guess.cell != self.asked) + usize::from(guess.is_transposed)
         };
         of(self.input) + of(self.hidden) + usize::from(self.are_swapped)
     }
 
-    /// The cure for the weight that is meant as `reading`.
-    fn cure(&self, reading: Reading) -> &'static str {
-        let both = self.input.is_transposed && self.hidden.is_transposed;
-        let one = self.input.is_transposed || self.hidden.is_transposed;
-        match (reading.cell, self.are_swapped) {
-            (CellKind::Lstm, _) if reading.is_foreign => {
-                "this is a weight of an LSTM, which has 4 gates"
-            }
-            (CellKind::Gru, _) if reading.is_foreign => {
-                "this is a weight of a GRU, which has 3 gates"
-            }
-            (_, true) if both => "swap both weights, and `transpose` both",
-            (_, true) if reading.is_transposed => "swap both weights, and `transpose` this one",
-            (_, true) if one => "swap both weights, and `transpose` the other",
-            (_, true) => "the input weights are of that shape: swap both",
-            (_, false) if both => "`transpose` both weights",
-            (_, false) => "`transpose` it",
+    /// The cure for the weight of this guess.
+    fn cure(&self, guess: WeightGuess) -> &'static str {
+        match (self.are_swapped, self.input.is_transposed, self.hidden.is_transposed) {
+            _ if guess.cell != self.asked => match guess.cell {
+                CellKind::Lstm => "this is a weight of an LSTM, which has 4 gates",
+                CellKind::Gru => "this is a weight of a GRU, which has 3 gates",
+            },
+            (true, true, true) => "swap both weights, and `transpose` both",
+            (true, false, false) => "the input weights are of that shape: swap both",
+            (true, ..) if guess.is_transposed => "swap both weights, and `transpose` this one",
+            (true, ..) => "swap both weights, and `transpose` the other",
+            (false, true, true) => "`transpose` both weights",
+            (false, ..) => "`transpose` it",
         }
     }
 }
