@@ -1,8 +1,8 @@
-//! The checksums of a file: of its document, of its table of tensors, and of each tensor.
+//! The checksums of a file: of its document, of its list of tensors, and of each tensor.
 
 use std::fmt::Write;
 
-use safetensors::tensor::Metadata;
+use safetensors::tensor::Dtype;
 
 /// The key of the document's last value: the checksum of all text before it.
 const KEY: &str = ",\"checksum\":";
@@ -45,7 +45,7 @@ fn by_tables(bytes: &[u8]) -> u32 {
 }
 
 /// `text`, an object of JSON, with its own checksum as the last value.
-pub(super) fn sealed(mut text: String) -> String {
+pub(super) fn with_checksum(mut text: String) -> String {
     let end = text.pop();
     debug_assert_eq!(end, Some('}'), "the text is an object");
     let checksum = crc32(text.as_bytes());
@@ -53,21 +53,28 @@ pub(super) fn sealed(mut text: String) -> String {
     text
 }
 
-/// Returns whether a text is as it was [sealed]; `None` for one without a checksum at its end.
-pub(super) fn is_as_sealed(text: &str) -> Option<bool> {
+/// Returns whether the [checksum](with_checksum) at the end of `text` is that of the rest; `None` without one.
+pub(super) fn checksum_matches(text: &str) -> Option<bool> {
     let (before, checksum) = text.strip_suffix('}')?.rsplit_once(KEY)?;
     Some(checksum.parse() == Ok(crc32(before.as_bytes())))
 }
 
-/// The checksum of the table of tensors: their names, types, shapes and places in the file.
-pub(super) fn of_table(table: &Metadata) -> u32 {
-    let mut text = String::new();
-    for name in table.offset_keys() {
-        let Some(info) = table.info(&name) else { continue };
-        let (shape, (start, end)) = (&info.shape, info.data_offsets);
-        _ = writeln!(text, "{name:?} {} {shape:?} {start}..{end}", info.dtype);
+/// The checksum of a list of tensors in the order of their names: of the name, type and shape of each.
+/// `docs/program-file.md` has the bytes.
+pub(super) fn of_tensor_list<'a>(
+    tensors: &mut dyn Iterator<Item = (&'a str, Dtype, &'a [usize])>,
+) -> u32 {
+    let mut bytes = Vec::new();
+    for (name, dtype, shape) in tensors {
+        for text in [name, &dtype.to_string()] {
+            bytes.extend((text.len() as u64).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        for &number in [shape.len()].iter().chain(shape) {
+            bytes.extend((number as u64).to_le_bytes());
+        }
     }
-    crc32(text.as_bytes())
+    crc32(&bytes)
 }
 
 #[cfg(test)]
@@ -84,11 +91,19 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_text_is_known_by_its_end() {
-        let text = sealed("{\"a\":1}".to_owned());
-        assert_eq!(is_as_sealed(&text), Some(true));
-        assert_eq!(is_as_sealed(&text.replace("1,", "2,")), Some(false));
-        assert_eq!(is_as_sealed(&text.replace("1,", "1 ,")), Some(false));
-        assert_eq!(is_as_sealed("{\"a\":1}"), None);
+    fn a_changed_text_has_another_checksum() {
+        let text = with_checksum("{\"a\":1}".to_owned());
+        assert_eq!(checksum_matches(&text), Some(true));
+        assert_eq!(checksum_matches(&text.replace("1,", "2,")), Some(false));
+        assert_eq!(checksum_matches(&text.replace("1,", "1 ,")), Some(false));
+        assert_eq!(checksum_matches("{\"a\":1}"), None);
+    }
+    /// The constants are part of the format.
+    #[test]
+    fn the_checksum_of_a_list_of_tensors_stays() {
+        let list: [(&str, Dtype, &[usize]); 2] =
+            [("bias", Dtype::F32, &[3]), ("größe", Dtype::BOOL, &[2, 0])];
+        assert_eq!(of_tensor_list(&mut list.into_iter()), 0xb5e7_6fd4);
+        assert_eq!(of_tensor_list(&mut std::iter::empty()), 0);
     }
 }

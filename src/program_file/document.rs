@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::check::check;
-use super::checksum::is_as_sealed;
+use super::checksum::checksum_matches;
 use super::operation::OpForm;
 use super::wire::Wire;
 use crate::base::dtype::DType;
@@ -48,9 +48,9 @@ pub(super) struct Document {
     /// The checksum of each tensor of the file, by name. The first files had no checksums.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tensor_checksums: BTreeMap<String, u32>,
-    /// The checksum of the file's table of tensors.
+    /// The checksum of the file's list of tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table_checksum: Option<u32>,
+    pub tensor_list_checksum: Option<u32>,
     /// The checksum of the document's text before it, which is added to the text.
     #[serde(default, skip_serializing)]
     pub checksum: Option<u32>,
@@ -121,13 +121,13 @@ impl Document {
                  load it with the version that wrote it, or save it again"
             ));
         }
-        let is_as_saved = is_as_sealed(text);
-        if is_as_saved == Some(false) {
+        let matches = checksum_matches(text);
+        if matches == Some(false) {
             return Err(changed("its graph"));
         }
         versioned.map_err(wrong)?;
         let document: Self = serde_json::from_str(text).map_err(wrong)?;
-        if document.checksum.is_some() && is_as_saved.is_none() {
+        if document.checksum.is_some() && matches.is_none() {
             return Err(changed("its graph"));
         }
         document.fingerprint().map_err(with_cure)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::TEXT;
-use super::checksum::{crc32, of_table};
+use super::checksum::{crc32, of_tensor_list};
 use super::document::{Document, KeepForm, changed, place_of, type_of, with_cure};
 use crate::base::future::BoxFuture;
 use crate::batch::{GpuCommandBatch, LoadOptions, Program, Weights};
@@ -107,8 +107,10 @@ pub(super) fn opened(file: &Weights) -> Result<Document> {
         return Err(unreadable(file, reason));
     };
     let document = Document::parse(text).map_err(|reason| unreadable(file, reason))?;
-    let differs = |checksum| checksum != of_table(file.table());
-    if document.table_checksum.is_some_and(differs) {
+    let list = file.tensor_list();
+    let mut list = list.iter().map(|(name, info)| (&**name, info.dtype, &info.shape[..]));
+    let checksum = of_tensor_list(&mut list);
+    if document.tensor_list_checksum.is_some_and(|saved| saved != checksum) {
         return Err(unreadable(file, changed("its list of tensors")));
     }
     Ok(document)

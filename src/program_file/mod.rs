@@ -4,7 +4,6 @@
 
 mod check;
 mod checksum;
-mod container;
 mod describe;
 mod document;
 mod load;

@@ -1,18 +1,24 @@
 //! Programs and batches become files.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::container::{self, FileTensor};
+use safetensors::tensor::{Dtype, View};
+
+use super::TEXT;
+use super::checksum::{crc32, of_tensor_list, with_checksum};
 use super::document::{Document, KeepForm, ResidentForm, SliceForm, VERSION, positions};
 use super::wire::Wire;
 use crate::base::disk::whole_file::write_whole;
+use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
 use crate::batch::{GpuCommandBatch, Program, SaveOptions};
 use crate::error::{DataError, DeviceError, Result};
+use crate::exec::HostBuffer;
 use crate::graph::NodeId;
-use crate::ops::Op;
+use crate::ops::{Op, Type};
 use crate::record::{Record, fresh};
 use crate::residents::Handle;
 
@@ -94,10 +100,38 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 fn contents(recorded: &Record, options: SaveOptions) -> BoxFuture<'_, Result<Vec<u8>>> {
     Box::pin(async move {
         let mut file = FileWriter::new(recorded, options)?;
-        let document = file.document().await?;
-        let bytes = container::file(document, &file.tensors);
+        let text = file.document().await?;
+        let info = HashMap::from([(TEXT.to_owned(), text)]);
+        let bytes = safetensors::serialize(&file.tensors, Some(info));
         Ok(bytes.map_err(|error| DeviceError::broken(&error.to_string()))?)
     })
+}
+
+/// A tensor of the file.
+struct FileTensor {
+    ty: Type,
+    data: Arc<HostBuffer>,
+}
+
+impl View for &FileTensor {
+    fn dtype(&self) -> Dtype {
+        match self.ty.dtype {
+            DType::F32 => Dtype::F32,
+            DType::F16 => Dtype::F16,
+            DType::I32 => Dtype::I32,
+            DType::U32 => Dtype::U32,
+            DType::Bool => Dtype::BOOL,
+        }
+    }
+    fn shape(&self) -> &[usize] {
+        self.ty.shape.dims()
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.data.bytes().into()
+    }
+    fn data_len(&self) -> usize {
+        self.data.bytes().len()
+    }
 }
 
 struct FileWriter<'a> {
@@ -157,7 +191,7 @@ impl<'a> FileWriter<'a> {
         name
     }
 
-    async fn document(&mut self) -> Result<Document> {
+    async fn document(&mut self) -> Result<String> {
         let recorded = self.recorded;
         let uploads = self.uploads();
         let (handles, bound) = handles(recorded);
@@ -169,7 +203,12 @@ impl<'a> FileWriter<'a> {
         }
         drop(taken);
         let position = |node: &NodeId| self.positions[node];
-        Ok(Document {
+        let tensors = &self.tensors;
+        let checksum =
+            |(name, tensor): (&String, &FileTensor)| (name.clone(), crc32(tensor.data.bytes()));
+        let mut list =
+            tensors.iter().map(|(name, tensor)| (&**name, tensor.dtype(), tensor.ty.shape.dims()));
+        let document = Document {
             version: VERSION,
             onetrip: env!("CARGO_PKG_VERSION").to_owned(),
             fingerprint: format!("{:?}", recorded.graph.fingerprint()),
@@ -180,10 +219,12 @@ impl<'a> FileWriter<'a> {
             bound,
             downloads: recorded.graph.downloads.iter().map(position).collect(),
             keeps: self.keeps(&handles),
-            tensor_checksums: BTreeMap::new(),
-            table_checksum: None,
+            tensor_checksums: tensors.iter().map(checksum).collect(),
+            tensor_list_checksum: Some(of_tensor_list(&mut list)),
             checksum: None,
-        })
+        };
+        let text = serde_json::to_string(&document);
+        Ok(with_checksum(text.map_err(|error| DeviceError::broken(&error.to_string()))?))
     }
 
     /// The tensor of each upload, by position.

@@ -276,15 +276,17 @@ impl Weights {
 
     fn info(&self, tensor: &str) -> Result<&TensorInfo> {
         let name = self.full(tensor);
-        let unknown = || {
-            let all = Self { prefix: String::new(), ..self.clone() };
-            DataError::NoTensor {
-                file: self.file.name.clone(),
-                name: name.clone(),
-                there: all.names(),
-            }
+        let unknown = || DataError::NoTensor {
+            file: self.file.name.clone(),
+            name: name.clone(),
+            there: self.whole().names(),
         };
         Ok(self.file.metadata.info(&name).ok_or_else(unknown)?)
+    }
+
+    /// The whole file, without the prefix.
+    fn whole(&self) -> Self {
+        Self { prefix: String::new(), ..self.clone() }
     }
 
     fn full(&self, tensor: &str) -> String {

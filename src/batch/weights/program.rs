@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use safetensors::tensor::Metadata;
+use safetensors::tensor::TensorInfo;
 
 use super::{TensorType, Weights, unreadable};
 use crate::base::dtype::{DType, Element};
@@ -32,9 +32,14 @@ impl Weights {
         self.file.metadata.metadata().as_ref()?.get(name).map(String::as_str)
     }
 
-    /// The table of all tensors.
-    pub(crate) fn table(&self) -> &Metadata {
-        &self.file.metadata
+    /// The names of all tensors of the file in order, each with its type and shape.
+    pub(crate) fn tensor_list(&self) -> Vec<(String, &TensorInfo)> {
+        let names = self.whole().names().into_iter();
+        let infos = names.filter_map(|name| {
+            let info = self.file.metadata.info(&name)?;
+            Some((name, info))
+        });
+        infos.collect()
     }
 
     /// True if the file is mapped, so that a tensor is read from the disk when it is first used.
