@@ -138,8 +138,8 @@ impl Weights {
 
     fn new(bytes: Bytes, name: String, is_mapped: bool) -> Result<Self> {
         let read = SafeTensors::read_metadata(&bytes);
-        let (header, metadata) =
-            read.map_err(|error| unreadable(&name, not_one(&bytes, &error)))?;
+        let read = read.map_err(|error| unreadable(&name, reason_of_damage(&bytes, &error)));
+        let (header, metadata) = read?;
         let start = header + LENGTH;
         let file = TensorFile { bytes, name, metadata, start, is_mapped };
         Ok(Self { file: Arc::new(file), prefix: String::new() })
@@ -316,29 +316,24 @@ fn unreadable(name: &str, reason: impl fmt::Display) -> DataError {
     DataError::File { name: name.into(), reason: reason.to_string() }
 }
 
-/// The reason why `bytes` are no file of the format, with a cure.
-fn not_one(bytes: &[u8], error: &SafeTensorError) -> String {
-    // The header is an object of JSON.
-    let has_header = bytes.get(LENGTH) == Some(&b'{');
-    match error {
-        _ if bytes.len() <= LENGTH => {
-            format!("it ends after {} bytes; copy the file again", bytes.len())
-        }
-        SafeTensorError::InvalidHeaderLength | SafeTensorError::MetadataIncompleteBuffer
-            if has_header =>
-        {
-            format!(
-                "it has {} bytes, not as many as its header says, so it was cut off or changed; \
-                 copy the file again",
-                bytes.len()
-            )
-        }
-        _ if has_header => format!("its header is damaged: {error}; copy the file again"),
-        _ => {
-            "it is not a safetensors file; make one of a program by `Program::save`, of a model by \
-              `safetensors.torch.save_file` in PyTorch"
-                .to_owned()
-        }
+/// The reason why `bytes` are no safetensors file, with a cure.
+fn reason_of_damage(bytes: &[u8], error: &SafeTensorError) -> String {
+    use SafeTensorError::{InvalidHeaderLength, MetadataIncompleteBuffer};
+    let len = bytes.len();
+    if len <= LENGTH {
+        format!("it ends after {len} bytes; copy the file again")
+    } else if bytes[LENGTH] != b'{' {
+        // The header is an object of JSON.
+        "it is not a safetensors file; make one of a program by `Program::save`, of a model by \
+         `safetensors.torch.save_file` in PyTorch"
+            .to_owned()
+    } else if matches!(error, InvalidHeaderLength | MetadataIncompleteBuffer) {
+        format!(
+            "it has {len} bytes, not as many as its header says, so it was cut off or changed; \
+             copy the file again"
+        )
+    } else {
+        format!("its header is damaged: {error}; copy the file again")
     }
 }
 
