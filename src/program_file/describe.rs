@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::document::{Document, place_of};
-use super::load::{damaged, opened};
+use super::load::{opened, unreadable};
+use super::reason::Unreadable;
 use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
@@ -70,8 +71,8 @@ impl Program {
     /// version.
     pub fn describe(file: &Weights) -> Result<ProgramInfo> {
         let document = opened(file)?;
-        let (graph, nodes) = document.graph().map_err(|reason| damaged(file, reason))?;
-        described(&document, graph, &nodes).map_err(|reason| damaged(file, reason))
+        let (graph, nodes) = document.graph().map_err(|reason| unreadable(file, reason))?;
+        described(&document, graph, &nodes).map_err(|reason| unreadable(file, reason))
     }
 }
 
@@ -79,7 +80,7 @@ fn described(
     document: &Document,
     mut graph: Graph,
     nodes: &[NodeId],
-) -> Result<ProgramInfo, String> {
+) -> Result<ProgramInfo, Unreadable> {
     let there = |&at: &u32| nodes.get(at as usize).copied().ok_or(format!("there is no node {at}"));
     let downloads = document.downloads.iter().map(there);
     graph.downloads = downloads.collect::<Result<_, _>>()?;

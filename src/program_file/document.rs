@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::check::check;
 use super::checksum::checksum_matches;
 use super::operation::OpForm;
+use super::reason::Unreadable;
 use super::wire::Wire;
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -21,11 +22,6 @@ pub(super) const VERSION: u32 = 1;
 const MOST_NODES: usize = 1 << 20;
 /// The greatest number of residents, and of downloads: others are compared with each.
 const MOST_HELD: usize = 1 << 14;
-
-/// The cure for a damaged file.
-const CURE: &str = "copy the file again, or save the program again";
-/// The beginning of a message that a later version knows more.
-const NOT_HERE: &str = "this version has no ";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,39 +100,39 @@ pub(super) struct SliceForm {
 
 impl Document {
     /// The document in `text`, or the reason why there is none.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Unreadable> {
         #[derive(Deserialize)]
         struct Versioned {
             version: u32,
         }
         let wrong = |error: serde_json::Error| {
-            with_cure(format!("its graph cannot be read: {}", reason(&error)))
+            Unreadable::of_parser(&error).map(|text| format!("its graph cannot be read: {text}"))
         };
         let versioned = serde_json::from_str(text);
         if let Ok(Versioned { version }) = versioned
             && version != VERSION
         {
-            return Err(format!(
+            return Err(Unreadable::Refused(format!(
                 "it has version {version} of the format of programs, and this onetrip reads {VERSION}; \
                  load it with the version that wrote it, or save it again"
-            ));
+            )));
         }
         let matches = checksum_matches(text);
         if matches == Some(false) {
-            return Err(changed("its graph"));
+            return Err(Unreadable::changed("its graph"));
         }
         versioned.map_err(wrong)?;
         let document: Self = serde_json::from_str(text).map_err(wrong)?;
         if document.checksum.is_some() && matches.is_none() {
-            return Err(changed("its graph"));
+            return Err(Unreadable::changed("its graph"));
         }
-        document.fingerprint().map_err(with_cure)?;
+        document.fingerprint()?;
         let residents = document.residents.iter().map(|resident| &resident.tensor);
         let mut tensors: Vec<_> = document.uploads.iter().chain(residents).flatten().collect();
         tensors.sort_unstable();
         if let Some(twice) = tensors.windows(2).find(|pair| pair[0] == pair[1]) {
-            let twice = format!("two uploads or residents hold the tensor {}", quoted(twice[0]));
-            return Err(with_cure(twice));
+            let twice = quoted(twice[0]);
+            return Err(format!("two uploads or residents hold the tensor {twice}").into());
         }
         let Self { nodes, residents, bound, downloads, keeps, .. } = &document;
         let counts = [
@@ -148,7 +144,8 @@ impl Document {
         match counts.into_iter().find(|&(_, count, most)| count > most) {
             Some((what, count, most)) => {
                 let cure = "save its parts as programs of their own";
-                Err(format!("it has {count} {what}, and {most} are the most; {cure}"))
+                let reason = format!("it has {count} {what}, and {most} are the most; {cure}");
+                Err(Unreadable::Refused(reason))
             }
             None => Ok(document),
         }
@@ -176,13 +173,15 @@ impl Document {
     }
 
     /// The graph, of which each node was checked, without outputs; and its nodes by position.
-    pub fn graph(&self) -> Result<(Graph, Vec<NodeId>), String> {
+    pub fn graph(&self) -> Result<(Graph, Vec<NodeId>), Unreadable> {
         let (mut graph, mut ids) = (Graph::default(), Vec::with_capacity(self.nodes.len()));
         let mut places = HashMap::new();
         let mut given = vec![false; self.uploads.len()];
         for (at, form) in self.nodes.iter().enumerate() {
-            let wrong =
-                |what: String| format!("node {at}, `{}` of {}, {what}", form.op.name(), form.place);
+            let wrong = |what: Unreadable| {
+                let (op, place) = (form.op.name(), &form.place);
+                what.map(|what| format!("node {at}, `{op}` of {place}, {what}"))
+            };
             let inputs = form.inputs.iter().map(|&input| ids.get(input as usize).copied());
             let inputs: Option<_> = inputs.collect();
             let inputs =
@@ -198,53 +197,29 @@ impl Document {
                 Op::Upload(upload) => match given.get_mut(upload as usize) {
                     Some(given) if !*given => *given = true,
                     _ => {
-                        return Err(wrong(format!(
-                            "is upload {upload}, which is none or another node"
-                        )));
+                        let what = format!("is upload {upload}, which is none or another node");
+                        return Err(wrong(what.into()));
                     }
                 },
                 Op::Resident(resident) => {
                     let of = self.bound.get(resident as usize);
                     let of = of.and_then(|&of| self.residents.get(of as usize));
-                    let of =
-                        of.ok_or_else(|| wrong(format!("is resident {resident}, which is none")))?;
+                    let none = || format!("is resident {resident}, which is none");
+                    let of = of.ok_or_else(|| wrong(none().into()))?;
                     if (&of.dtype, &of.shape) != (&form.dtype, &form.shape) {
                         return Err(wrong("is of another type than its resident".into()));
                     }
                 }
                 _ => {}
             }
-            check(&graph, &node).map_err(wrong)?;
+            check(&graph, &node).map_err(|what| wrong(what.into()))?;
             ids.push(graph.push(node));
         }
         match given.iter().position(|given| !given) {
-            Some(upload) => Err(format!("no node is upload {upload}")),
+            Some(upload) => Err(format!("no node is upload {upload}").into()),
             None => Ok((graph, ids)),
         }
     }
-}
-
-/// The message for a part that differs from what was saved.
-pub(super) fn changed(part: &str) -> String {
-    format!("{part} was changed after the program was saved: the checksum differs; {CURE}")
-}
-
-/// `reason`, of a file that is damaged or comes from a later version, with a cure.
-pub(super) fn with_cure(reason: String) -> String {
-    let later = reason.contains(NOT_HERE);
-    let version = if later { "load it with the version that wrote it, or " } else { "" };
-    reason + "; " + version + CURE
-}
-
-/// The reason of an error of the parser. An operation that it does not know is named as one that a parameter names.
-fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let unknown = text.strip_prefix("unknown variant `");
-    let unknown = unknown.and_then(|rest| rest.rsplit_once("`, expected "));
-    unknown.map_or(text.clone(), |(name, _)| {
-        let (name, line, column) = (quoted(name), error.line(), error.column());
-        format!("this version has no operation {name} at line {line} column {column}")
-    })
 }
 
 /// The positions of the nodes in their order.
@@ -253,7 +228,7 @@ pub(super) fn positions(graph: &Graph) -> HashMap<NodeId, u32> {
 }
 
 /// A type, of which the shape can be counted.
-pub(super) fn type_of(dtype: &str, shape: &[usize]) -> Result<Type, String> {
+pub(super) fn type_of(dtype: &str, shape: &[usize]) -> Result<Type, Unreadable> {
     let (dtype, shape) = (DType::of(dtype.to_owned())?, Shape::from(shape));
     check_size(&shape).map_err(|what| what.to_string())?;
     Ok(Type { dtype, shape })

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::TEXT;
 use super::checksum::{crc32, of_tensor_list};
-use super::document::{Document, KeepForm, changed, place_of, type_of, with_cure};
+use super::document::{Document, KeepForm, place_of, type_of};
+use super::reason::Unreadable;
 use crate::base::future::BoxFuture;
 use crate::batch::{GpuCommandBatch, LoadOptions, Program, Weights};
 use crate::cost::Backend;
@@ -102,26 +103,22 @@ impl Program {
 /// The document of a file.
 pub(super) fn opened(file: &Weights) -> Result<Document> {
     let Some(text) = file.text(TEXT) else {
-        let reason =
-            "it holds tensors and no program; make a file of one by `Program::save`".into();
-        return Err(unreadable(file, reason));
+        let reason = "it holds tensors and no program; make a file of one by `Program::save`";
+        return Err(unreadable(file, Unreadable::Refused(reason.to_owned())));
     };
     let document = Document::parse(text).map_err(|reason| unreadable(file, reason))?;
     let list = file.tensor_list();
     let mut list = list.iter().map(|(name, info)| (&**name, info.dtype, &info.shape[..]));
     let checksum = of_tensor_list(&mut list);
     if document.tensor_list_checksum.is_some_and(|saved| saved != checksum) {
-        return Err(unreadable(file, changed("its list of tensors")));
+        return Err(unreadable(file, Unreadable::changed("its list of tensors")));
     }
     Ok(document)
 }
 
-/// The error for a file whose graph cannot be.
-pub(super) fn damaged(file: &Weights, reason: String) -> crate::error::Error {
-    unreadable(file, with_cure(reason))
-}
-
-pub(super) fn unreadable(file: &Weights, reason: String) -> crate::error::Error {
+/// The error for a file that cannot be read.
+pub(super) fn unreadable(file: &Weights, reason: impl Into<Unreadable>) -> crate::error::Error {
+    let reason = reason.into().to_string();
     DataError::File { name: file.name().to_owned(), reason }.into()
 }
 
@@ -133,15 +130,14 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn recorded(&self, document: &Document) -> Result<Record> {
-        let wrong = |reason| damaged(self.file, reason);
         self.check_kernels(document)?;
-        let (graph, nodes) = document.graph().map_err(wrong)?;
+        let (graph, nodes) = document.graph().map_err(|reason| unreadable(self.file, reason))?;
         let batch = GpuCommandBatch::new(self.device);
         let mut recorded = Record::clone(&batch.recorded());
         (recorded.graph, recorded.made_at) = (Arc::new(graph), None);
         let node = |at: u32| {
             let node = nodes.get(at as usize).copied();
-            node.ok_or_else(|| wrong(format!("there is no node {at}")))
+            node.ok_or_else(|| unreadable(self.file, format!("there is no node {at}")))
         };
         for (name, &at) in &document.names {
             recorded.names.insert(name, node(at)?);
@@ -155,7 +151,7 @@ impl Loader<'_> {
         self.data(document, &mut recorded)?;
         self.keeps(document, &mut recorded, &node)?;
         if recorded.graph.len() == 0 {
-            return Err(wrong("the program in it is empty".to_owned()));
+            return Err(unreadable(self.file, "the program in it is empty"));
         }
         debug_assert_eq!(recorded.graph.verify(), Ok(()));
         Ok(recorded)
@@ -164,13 +160,13 @@ impl Loader<'_> {
     fn check_kernels(&self, document: &Document) -> Result<()> {
         let mut nodes = document.nodes.iter();
         match nodes.find(|node| matches!(node.op, Op::Custom(_))) {
-            Some(node) if !self.options.wgsl => Err(unreadable(
-                self.file,
-                format!(
+            Some(node) if !self.options.wgsl => {
+                let reason = format!(
                     "it has a kernel of its own, recorded at {}; load it with `LoadOptions::wgsl` if you trust it",
                     node.place
-                ),
-            )),
+                );
+                Err(unreadable(self.file, Unreadable::Refused(reason)))
+            }
             _ => Ok(()),
         }
     }
@@ -215,7 +211,8 @@ impl Loader<'_> {
         let is_read = !self.file.is_mapped() || self.device.opened().is_some();
         match document.tensor_checksums.get(tensor) {
             Some(&checksum) if is_read && checksum != crc32(bytes) => {
-                Err(unreadable(self.file, changed(&format!("its tensor {}", quoted(tensor)))))
+                let part = format!("its tensor {}", quoted(tensor));
+                Err(unreadable(self.file, Unreadable::changed(&part)))
             }
             _ => Ok(self.file),
         }
@@ -224,7 +221,7 @@ impl Loader<'_> {
     fn handles(&self, document: &Document) -> Result<Vec<Handle>> {
         let handles = document.residents.iter().map(|form| {
             let ty = type_of(&form.dtype, &form.shape);
-            let ty = ty.map_err(|reason| damaged(self.file, reason))?;
+            let ty = ty.map_err(|reason| unreadable(self.file, reason))?;
             let place = place_of(&form.place);
             let name = form.tensor.as_deref().map(Into::into);
             let of = Origin { op: "resident", name, place };
@@ -243,7 +240,7 @@ impl Loader<'_> {
         recorded: &mut Record,
         node: &dyn Fn(u32) -> Result<NodeId>,
     ) -> Result<()> {
-        let wrong = |reason: &str| damaged(self.file, reason.to_owned());
+        let wrong = |reason: &str| unreadable(self.file, reason);
         let handles = self.handles(document)?;
         let handle = |at: u32| {
             let handle = handles.get(at as usize).cloned();

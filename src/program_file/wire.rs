@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::reason::Unreadable;
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Range, Shape, Window};
 use crate::error::quoted;
@@ -21,7 +22,7 @@ pub(super) trait Wire: Sized {
     type Form: Serialize + DeserializeOwned;
     fn form(&self) -> Self::Form;
     /// The parameter, or the reason why the form is none.
-    fn of(form: Self::Form) -> Result<Self, String>;
+    fn of(form: Self::Form) -> Result<Self, Unreadable>;
 }
 
 /// The functions that serde calls for a field of a type that is [`Wire`].
@@ -35,7 +36,7 @@ pub(super) mod as_form {
     }
 
     pub fn deserialize<'de, T: Wire, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-        T::of(T::Form::deserialize(from)?).map_err(de::Error::custom)
+        T::of(T::Form::deserialize(from)?).map_err(|reason| de::Error::custom(reason.text()))
     }
 }
 
@@ -48,10 +49,10 @@ macro_rules! named {
                 let name: fn($type) -> &'static str = $name;
                 name(*self).to_owned()
             }
-            fn of(form: String) -> Result<Self, String> {
+            fn of(form: String) -> Result<Self, Unreadable> {
                 let name: fn($type) -> &'static str = $name;
                 let found = $all.into_iter().find(|&one| name(one) == form);
-                found.ok_or_else(|| format!("this version has no {} {}", $what, quoted(&form)))
+                found.ok_or_else(|| Unreadable::no_such($what, &form))
             }
         }
     )*};
@@ -106,12 +107,12 @@ impl Wire for Scalar {
         };
         (self.dtype().form(), number)
     }
-    fn of((dtype, number): Self::Form) -> Result<Self, String> {
+    fn of((dtype, number): Self::Form) -> Result<Self, Unreadable> {
         let value = match number {
             Number::Finite(value) => value,
             Number::Bits(bits) => match u64::from_str_radix(&bits, 16) {
                 Ok(bits) => f64::from_bits(bits),
-                Err(_) => return Err(format!("{} is no number", quoted(&bits))),
+                Err(_) => return Err(format!("{} is no number", quoted(&bits)).into()),
             },
         };
         Ok(Self::new(DType::of(dtype)?, value))
@@ -127,7 +128,7 @@ macro_rules! listed {
                 let $value = self;
                 $form
             }
-            fn of($parts: Self::Form) -> Result<Self, String> {
+            fn of($parts: Self::Form) -> Result<Self, Unreadable> {
                 Ok($of)
             }
         }
@@ -153,7 +154,7 @@ listed! {
             let (kind, given) = (RowKind::of(kind)?, epsilon.is_some());
             let whole = kind.with(Scalar::new(DType::F32, epsilon.unwrap_or_default()));
             if whole.epsilon().is_some() != given {
-                return Err(format!("`{}` has an epsilon or not, unlike here", kind.def().name));
+                return Err(format!("`{}` has an epsilon or not, unlike here", kind.def().name).into());
             }
             whole
         };
@@ -170,13 +171,13 @@ impl Wire for Random {
         };
         (kind.to_owned(), below, self.seed, self.stream)
     }
-    fn of((kind, below, seed, stream): Self::Form) -> Result<Self, String> {
+    fn of((kind, below, seed, stream): Self::Form) -> Result<Self, Unreadable> {
         let kind = match (&*kind, below) {
             ("bits", None) => Distribution::Bits,
             ("uniform", None) => Distribution::Uniform,
             ("normal", None) => Distribution::Normal,
             ("bernoulli", Some(below)) => Distribution::Bernoulli(below),
-            _ => return Err(format!("this version has no distribution {}", quoted(&kind))),
+            _ => return Err(Unreadable::no_such("distribution", &kind)),
         };
         Ok(Self { kind, seed, stream })
     }
@@ -187,7 +188,7 @@ impl<T: Wire, const N: usize> Wire for SmallVec<[T; N]> {
     fn form(&self) -> Self::Form {
         self.iter().map(Wire::form).collect()
     }
-    fn of(form: Self::Form) -> Result<Self, String> {
+    fn of(form: Self::Form) -> Result<Self, Unreadable> {
         form.into_iter().map(T::of).collect()
     }
 }
@@ -197,7 +198,7 @@ impl<T: Wire> Wire for Option<T> {
     fn form(&self) -> Self::Form {
         self.as_ref().map(Wire::form)
     }
-    fn of(form: Self::Form) -> Result<Self, String> {
+    fn of(form: Self::Form) -> Result<Self, Unreadable> {
         form.map(T::of).transpose()
     }
 }
