@@ -69,8 +69,8 @@ impl Program {
     /// where it lies in the file's memory, which the program holds: of a [mapped](Weights::map) file nothing is copied,
     /// and processes share its pages. With a GPU each weight is copied once, from the file's memory.
     ///
-    /// The graph's checksum is always compared. So is that of each tensor, except where nothing is copied of a mapped
-    /// file: its tensors are read by the runs that need them.
+    /// The graph's checksum is always compared. The checksum of each tensor is compared too, unless a mapped tensor is
+    /// read in place, by the runs that need it.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -183,7 +183,8 @@ impl Loader<'_> {
         for (tensor, id) in document.uploads.iter().zip(sources.into_values()) {
             let node = &recorded.graph[id];
             let buffer = tensor.as_ref().map(|tensor| {
-                let file = self.holder(document, tensor)?;
+                let file = self.holder(tensor)?;
+                self.check_tensor(document, file, tensor, &node.ty)?;
                 let of = Origin::unnamed(node.name, node.place.clone());
                 file.data(self.device, tensor, &node.ty, &of).map(Arc::new)
             });
@@ -193,28 +194,37 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The file that has a tensor: that of the program, which is checked, or the one with its weights.
-    fn holder(&self, document: &Document, tensor: &str) -> Result<&Weights> {
+    /// The file that has a tensor: the one with weights that were given, or that of the program.
+    fn holder(&self, tensor: &str) -> Result<&Weights> {
         let given = self.options.weights.as_ref();
-        if let Some(weights) = given.filter(|weights| weights.shape(tensor).is_ok()) {
-            return Ok(weights);
-        }
-        let Some(bytes) = self.file.bytes(tensor) else {
-            let left_out = DataError::LeftOut {
-                file: self.file.name().into(),
-                name: tensor.into(),
-                given: given.map(|weights| (weights.name().into(), weights.names())),
-            };
-            return Err(left_out.into());
+        let left_out = || DataError::LeftOut {
+            file: self.file.name().into(),
+            name: tensor.into(),
+            given: given.map(|weights| (weights.name().into(), weights.names())),
         };
-        // Without a GPU, a tensor of a mapped file is read by the runs that need it.
-        let is_read = !self.file.is_mapped() || self.device.opened().is_some();
-        match document.tensor_checksums.get(tensor) {
-            Some(&checksum) if is_read && checksum != crc32(bytes) => {
+        let mut files = given.into_iter().chain([self.file]);
+        Ok(files.find(|file| file.shape(tensor).is_ok()).ok_or_else(left_out)?)
+    }
+
+    /// Compares the checksum of a tensor that the load takes from the program's own file.
+    fn check_tensor(
+        &self,
+        document: &Document,
+        holder: &Weights,
+        tensor: &str,
+        ty: &Type,
+    ) -> Result<()> {
+        let is_left = holder.is_mapped() && holder.reads_in_place(self.device, tensor, ty.dtype);
+        if is_left || !std::ptr::eq(holder, self.file) {
+            return Ok(());
+        }
+        let saved = document.tensor_checksums.get(tensor);
+        match (saved, holder.bytes(tensor)) {
+            (Some(&saved), Some(bytes)) if saved != crc32(bytes) => {
                 let part = format!("its tensor {}", quoted(tensor));
                 Err(unreadable(self.file, Unreadable::changed(&part)))
             }
-            _ => Ok(self.file),
+            _ => Ok(()),
         }
     }
 
@@ -228,7 +238,9 @@ impl Loader<'_> {
             let Some(tensor) = &form.tensor else {
                 return Ok(Handle::new(self.device, ty, of, Storage::Empty));
             };
-            self.holder(document, tensor)?.handle(self.device, tensor, &ty, &of)
+            let file = self.holder(tensor)?;
+            self.check_tensor(document, file, tensor, &ty)?;
+            file.handle(self.device, tensor, &ty, &of)
         });
         handles.collect()
     }

@@ -143,6 +143,13 @@ async fn of_a_mapped_file_the_graph_is_compared() -> Result<()> {
     let mut tensor = file.clone();
     *tensor.last_mut().expect("a byte") ^= 1;
     load(&tensor).await?;
+    // Numbers that are not aligned are copied, and so compared.
+    let header = u64::from_le_bytes(file[..8].try_into().expect("eight bytes")) + 1;
+    let mut unaligned = tensor.clone();
+    unaligned.insert(header as usize + 7, b' ');
+    unaligned[..8].copy_from_slice(&header.to_le_bytes());
+    let error = load(&unaligned).await.unwrap_err().to_string();
+    assert_eq!(error, format!("{}: its tensor \"w\" was changed {CURE}", path.display()));
     let at = file.windows(4).position(|part| part == b"relu").expect("an operation");
     let mut graph = file.clone();
     graph[at..at + 4].copy_from_slice(b"tanh");

@@ -72,9 +72,7 @@ impl Weights {
             ty: &Type,
             of: &Origin,
         ) -> Result<Handle> {
-            if device.opened().is_none()
-                && let Some(shared) = weights.in_file::<T>(tensor)
-            {
+            if let Some(shared) = weights.in_place(device, tensor, T::DTYPE) {
                 let storage = Storage::Host(Arc::new(shared));
                 return Ok(Handle::new(device, ty.clone(), of.clone(), storage));
             }
@@ -104,9 +102,7 @@ impl Weights {
             tensor: &str,
             of: &Origin,
         ) -> Result<HostBuffer> {
-            if device.opened().is_none()
-                && let Some(shared) = weights.in_file::<T>(tensor)
-            {
+            if let Some(shared) = weights.in_place(device, tensor, T::DTYPE) {
                 return Ok(shared);
             }
             let elements = weights.elements::<T>(tensor, of)?;
@@ -116,13 +112,21 @@ impl Weights {
         typed!(ty.dtype, data(self, device, tensor, of))
     }
 
-    /// The elements in the file's memory, if it holds them as `T` at an address that kernels read from.
-    fn in_file<T: Element>(&self, tensor: &str) -> Option<HostBuffer> {
+    /// Returns whether `device` reads a tensor as elements of `dtype` where it lies in the file's memory.
+    pub(crate) fn reads_in_place(&self, device: &Device, tensor: &str, dtype: DType) -> bool {
+        self.in_place(device, tensor, dtype).is_some()
+    }
+
+    /// The elements in the file's memory, if it holds them as `dtype` at an address that kernels of `device` read from.
+    fn in_place(&self, device: &Device, tensor: &str, dtype: DType) -> Option<HostBuffer> {
+        if device.opened().is_some() {
+            return None;
+        }
         let info = self.info(tensor).ok()?;
         let (start, end) = info.data_offsets;
         let range = self.file.start + start..self.file.start + end;
-        let is_same = TensorType::of(info.dtype).is(T::DTYPE) && range.end <= self.file.bytes.len();
-        is_same.then(|| HostBuffer::shared(T::DTYPE, self.file.bytes.slice(range)).ok()).flatten()
+        let is_same = TensorType::of(info.dtype).is(dtype) && range.end <= self.file.bytes.len();
+        is_same.then(|| HostBuffer::shared(dtype, self.file.bytes.slice(range)).ok()).flatten()
     }
 
     fn check_shape(&self, tensor: &str, ty: &Type) -> Result<()> {
