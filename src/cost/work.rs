@@ -38,8 +38,9 @@ impl Prediction {
         self.round_trip + self.up + self.steps + self.down - self.overlap
     }
 
-    /// The parts of the time of a run on `side`, in words: only a GPU is far enough away for a round trip.
-    pub fn on(&self, side: Backend) -> String {
+    /// The predicted time of a run on `side` and its parts, as text. The fixed part is a round trip on the GPU, an overhead
+    /// on the cores.
+    pub fn text_for(&self, side: Backend) -> String {
         let Self { round_trip, up, steps, down, overlap } = *self;
         let fixed = if side == Backend::Gpu { "round trip" } else { "overhead" };
         let parts = [("upload", up), ("kernels", steps), ("download", down)];
@@ -128,8 +129,8 @@ mod tests {
     fn a_run_on_the_cores_makes_no_round_trip() {
         let time = Prediction { round_trip: 2e-6, up: 0.0, steps: 3e-6, down: 1e-6, overlap: 1e-6 };
         let parts = "2.0 µs, kernels 3.0 µs, download 1.0 µs, of which 1.0 µs at the same time)";
-        assert_eq!(time.on(Backend::Cpu), format!("cpu 5.0 µs (overhead {parts}"));
-        assert_eq!(time.on(Backend::Gpu), format!("gpu 5.0 µs (round trip {parts}"));
+        assert_eq!(time.text_for(Backend::Cpu), format!("cpu 5.0 µs (overhead {parts}"));
+        assert_eq!(time.text_for(Backend::Gpu), format!("gpu 5.0 µs (round trip {parts}"));
     }
 
     #[test]

@@ -200,6 +200,10 @@ impl Expr {
         self.nodes[r.index()].0
     }
 
+    pub fn nodes(&self) -> impl Iterator<Item = ExprNode> {
+        self.nodes.iter().map(|&(node, _)| node)
+    }
+
     pub fn ty(&self, r: Ref) -> Ty {
         self.nodes[r.index()].1
     }

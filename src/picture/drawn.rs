@@ -1,9 +1,7 @@
 //! The operations and the kernels that are drawn, each for all that are alike, with their links.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use super::data::{Fate, Operation, Picture};
-use super::fold::{Item, fold, fold_or_join};
+use super::fold::{Item, fold, fold_or_join, hash};
 
 /// Operations, and kernels, that are drawn at most.
 const MOST: usize = 160;
@@ -116,12 +114,6 @@ fn item_of(items: &[Item], count: usize) -> Vec<usize> {
         members.iter().for_each(|&member| of[member] = item);
     }
     of
-}
-
-fn hash(what: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Folds by precise kinds, or by those that leave out the types of values if too many items are left.

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Lists of no more items are not folded.
 const SHORT: usize = 40;
 /// Items of the longest block that is looked for.
-const LONGEST: usize = 512;
+pub(crate) const LONGEST: usize = 512;
 
 /// An item of a folded list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,20 +79,23 @@ fn without_repeats(mut list: Vec<(u64, Vec<usize>)>, period: usize) -> Vec<(u64,
             at += alike + 1;
             continue;
         }
-        let mut hasher = DefaultHasher::new();
-        list[at..at + period].iter().for_each(|(kind, _)| kind.hash(&mut hasher));
-        times.hash(&mut hasher);
-        let block = hasher.finish();
+        let kinds: Vec<u64> = list[at..at + period].iter().map(|&(kind, _)| kind).collect();
+        let block = hash(&(kinds, times));
         for place in 0..period {
             let copies = (0..times).map(|copy| at + copy * period + place);
             let members = copies.flat_map(|i| list[i].1.iter().copied()).collect();
-            let mut hasher = DefaultHasher::new();
-            (block, place).hash(&mut hasher);
-            out.push((hasher.finish(), members));
+            out.push((hash(&(block, place)), members));
         }
         at += period * times;
     }
     out
+}
+
+/// A number that is equal for equal values.
+pub(crate) fn hash(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// True if a block so often spares enough items: pairs of single items stay as they are.

@@ -11,7 +11,7 @@
 mod cards;
 mod data;
 mod drawn;
-mod fold;
+pub(crate) mod fold;
 mod graph;
 mod layered;
 mod markup;

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use self::repeats::Steps;
 use self::side_table::table;
 use self::text::Printer;
 use self::value_names::value_names;
@@ -115,14 +116,14 @@ impl Explanation {
         vec![first, placed_by(&self.placed, self.chosen_by, &self.targets), budget]
     }
 
-    /// The text, in which blocks that repeat are folded, or `every` step stands for itself.
-    fn text(&self, every: bool) -> String {
+    /// The text with these steps.
+    fn text(&self, shown: Steps) -> String {
         let Self { placed, chosen_by, residents, graph, .. } = self;
         let names = value_names(graph, placed, &self.names);
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
-            Printer::new(plan, &limits, &names).print(text, every);
+            Printer::new(plan, &limits, &names).print(text, shown);
         };
         let mut text = self.heading().join("\n  ") + "\n";
         match &placed.pieces {
@@ -138,7 +139,7 @@ impl Explanation {
         if let (Some(cpu), Some(gpu)) = (self.target(Backend::Cpu), self.target(Backend::Gpu)) {
             let chosen_by = chosen_by.unwrap_or(ChosenBy::Times);
             let sides = SideTargets { cpu, gpu };
-            table(&mut text, placed, sides, residents, chosen_by, every);
+            table(&mut text, placed, sides, residents, chosen_by, shown);
         }
         text
     }
@@ -196,7 +197,8 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text(f.alternate()))
+        let shown = if f.alternate() { Steps::Every } else { Steps::Folded };
+        f.write_str(&self.text(shown))
     }
 }
 
@@ -236,7 +238,7 @@ fn head(plan: &Plan) -> String {
 /// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
 fn placed_by(placed: &PlacedGraph, chosen_by: Option<ChosenBy>, targets: &[Target]) -> String {
     let mut times: Vec<String> =
-        placed.sides.iter().map(|(side, prediction)| prediction.on(*side)).collect();
+        placed.sides.iter().map(|(side, prediction)| prediction.text_for(*side)).collect();
     if let Pieces::Split(split) = &placed.pieces {
         times.insert(0, format!("both {}", seconds(split.seconds)));
     }

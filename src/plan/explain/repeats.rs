@@ -1,28 +1,41 @@
 //! Blocks of steps that repeat: the text of a long plan has each of them once.
+//!
+//! A picture joins copies wherever they lie, in [`fold`](crate::picture::fold). A text names them by a range of steps,
+//! so that they must follow their block; it is a walk of its own over the same kind of numbers.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fmt::Write as _;
+use std::mem::discriminant;
 use std::ops::Range;
 
+use crate::expr::{ExprNode, Failure};
+use crate::picture::fold::{LONGEST, hash};
 use crate::plan::Plan;
 use crate::plan::step::Step;
+use crate::plan::step_parts::OperandSource;
 use crate::plan::value::ValueId;
 
 /// Steps that a fold leaves out, at least.
 const LEAST: usize = 8;
-/// Steps of the longest block that is looked for.
-const LONGEST: usize = 512;
 
-/// A block of steps and its copies, which follow it.
+/// The steps that a text has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steps {
+    Every,
+    /// Each block that repeats once, with a line in place of its copies.
+    Folded,
+}
+
+/// The copies of a block of `period` steps, which follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Repeat {
-    pub block: Range<usize>,
-    pub copies: Range<usize>,
+struct Repeat {
+    period: usize,
+    copies: Range<usize>,
 }
 
 impl Repeat {
     /// The line in place of the copies.
-    pub fn line(&self) -> String {
-        let period = self.block.len();
+    fn line(&self) -> String {
+        let period = self.period;
         let same =
             if period == 1 { "same step".to_owned() } else { format!("same {period} steps") };
         let times = match self.copies.len() / period {
@@ -36,18 +49,32 @@ impl Repeat {
 
 /// The step of each line of a text, or a repeat in place of copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+enum Line {
     Step(usize),
     Copies(Repeat),
 }
 
-/// The lines for steps of these kinds: `every` step has one, or copies have one together.
-pub(super) fn lines(kinds: &[u64], every: bool) -> Vec<Line> {
+/// Writes steps of these kinds by `write_step`, and a line in place of copies.
+pub(super) fn write_steps(
+    text: &mut String,
+    kinds: &[u64],
+    steps: Steps,
+    mut write_step: impl FnMut(&mut String, usize),
+) {
+    for line in lines(kinds, steps) {
+        match line {
+            Line::Step(at) => write_step(text, at),
+            Line::Copies(repeat) => _ = writeln!(text, "{}", repeat.line()),
+        }
+    }
+}
+
+/// The lines for steps of these kinds.
+fn lines(kinds: &[u64], steps: Steps) -> Vec<Line> {
     let mut lines = Vec::new();
-    if every {
-        lines.extend((0..kinds.len()).map(Line::Step));
-    } else {
-        fold(kinds, 0, &mut lines);
+    match steps {
+        Steps::Every => lines.extend((0..kinds.len()).map(Line::Step)),
+        Steps::Folded => fold(kinds, 0, &mut lines),
     }
     lines
 }
@@ -62,12 +89,11 @@ fn fold(kinds: &[u64], first: usize, lines: &mut Vec<Line>) {
             at += 1;
             continue;
         }
-        let block = at..at + period;
-        at = block.end + copied;
-        fold(&kinds[block.clone()], first + block.start, lines);
-        let copies = first + block.end..first + at;
-        let block = first + block.start..first + block.end;
-        lines.push(Line::Copies(Repeat { block, copies }));
+        let (block_end, copies_end) = (at + period, at + period + copied);
+        fold(&kinds[at..block_end], first + at, lines);
+        let copies = first + block_end..first + copies_end;
+        lines.push(Line::Copies(Repeat { period, copies }));
+        at = copies_end;
     }
 }
 
@@ -87,20 +113,41 @@ fn best(kinds: &[u64]) -> Vec<(usize, usize)> {
     best
 }
 
-/// Equal numbers for steps of one place that compute the same from values of the same types, with the same `note`.
+/// Equal numbers for steps of one place that compute the same from values of the same types, with the same `note`. The
+/// values may differ, and so may the place of the first element that a step reads of one.
 pub(super) fn kind(plan: &Plan, step: &Step, note: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let (form, place) = (step.form.kernel().name(), &step.place);
-    (step.label(), form, place.file(), place.line(), note).hash(&mut hasher);
+    let Step { form, expr, lookups, borders, joins, place, .. } = step;
     let ty = |id: ValueId| {
         let value = &plan.values[id.index()];
         (value.dtype, &value.shape, value.channels_last)
     };
-    let reads = step.reads();
-    reads.iter().map(|&id| ty(id)).collect::<Vec<_>>().hash(&mut hasher);
-    let outputs = step.outputs.iter().map(|output| ty(output.value));
-    outputs.collect::<Vec<_>>().hash(&mut hasher);
-    hasher.finish()
+    let operands = step.operands.iter().map(|operand| {
+        let (source, view) = (operand.source, &operand.view);
+        // The numbers that an operand counts are constants of the step.
+        let first = (source == OperandSource::Iota).then_some(view.offset);
+        let lanes = (&view.dims, &view.strides, first, operand.clamp);
+        (discriminant(&source), source.value().map(ty), operand.dtype, operand.space, lanes)
+    });
+    let outputs = step.outputs.iter().map(|of| (ty(of.value), of.dtype, of.root, &of.view));
+    let (operands, outputs): (Vec<_>, Vec<_>) = (operands.collect(), outputs.collect());
+    // Forms and the notes beside expressions have no hash, but all that they hold is in their text.
+    let parts = format!("{form:?} {lookups:?} {borders:?} {joins:?}");
+    let shown = (step.label(), place.file(), place.line(), note);
+    hash(&(shown, parts, expr, constants(step), operands, outputs))
+}
+
+/// The numbers of the expressions by their bits, but for those that only tell a failing operation from others.
+fn constants(step: &Step) -> Vec<Option<u32>> {
+    let mut constants: Vec<Option<u32>> =
+        step.scalars.iter().map(|scalar| Some(scalar.lane_bits())).collect();
+    for node in step.expr.nodes() {
+        if let ExprNode::Check(_, Failure { site, .. }) = node
+            && let ExprNode::Scalar(at) = step.expr.node(site)
+        {
+            constants[usize::from(at)] = None;
+        }
+    }
+    constants
 }
 
 #[cfg(test)]
@@ -114,9 +161,9 @@ mod tests {
             Line::Step(at) => text[*at..=*at].to_owned(),
             Line::Copies(repeat) => format!("…{}", repeat.copies.len()),
         };
-        let shown = lines(&kinds, false).iter().map(line).collect();
+        let shown = lines(&kinds, Steps::Folded).iter().map(line).collect();
         let each = (0..text.len()).map(Line::Step).collect::<Vec<_>>();
-        assert_eq!(lines(&kinds, true), each);
+        assert_eq!(lines(&kinds, Steps::Every), each);
         shown
     }
 
@@ -137,9 +184,9 @@ mod tests {
 
     #[test]
     fn the_line_counts_from_1() {
-        let line = |block, copies| Repeat { block, copies }.line();
-        assert_eq!(line(0..3, 3..300), "  … the same 3 steps 99 times more (steps 4 to 300)");
-        assert_eq!(line(4..5, 5..14), "  … the same step 9 times more (steps 6 to 14)");
-        assert_eq!(line(0..9, 9..18), "  … the same 9 steps once more (steps 10 to 18)");
+        let line = |period, copies| Repeat { period, copies }.line();
+        assert_eq!(line(3, 3..300), "  … the same 3 steps 99 times more (steps 4 to 300)");
+        assert_eq!(line(1, 5..14), "  … the same step 9 times more (steps 6 to 14)");
+        assert_eq!(line(9, 9..18), "  … the same 9 steps once more (steps 10 to 18)");
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::reasons::{PartReasons, parts_with_reasons};
-use super::repeats::{Line, kind, lines};
+use super::repeats::{Steps, kind, write_steps};
 use super::transfers::transfers;
 use crate::base::units::{bytes, seconds};
 use crate::cost::Residence;
@@ -12,15 +12,14 @@ use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::SideTargets;
 use crate::plan::{Phase, PlacedGraph};
 
-/// Prints the time of each step on both sides, the reason for its side, and each transfer. Blocks that repeat are
-/// folded, or `every` step has a line.
+/// Prints the time of these steps on both sides, the reason for their side, and each transfer.
 pub(super) fn table(
     text: &mut String,
     placed: &PlacedGraph,
     sides: SideTargets<'_>,
     residents: &[Residence],
     chosen_by: ChosenBy,
-    every: bool,
+    shown: Steps,
 ) {
     let _ = writeln!(text, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
     let parts = parts_with_reasons(placed, sides, residents, chosen_by);
@@ -30,19 +29,12 @@ pub(super) fn table(
         let whole = steps.whole;
         let kinds = whole.steps.iter().zip(reasons);
         let kinds = kinds.map(|(step, why)| kind(whole, step, &why.to_string()));
-        for line in lines(&kinds.collect::<Vec<_>>(), every) {
-            let at = match line {
-                Line::Step(at) => at,
-                Line::Copies(repeat) => {
-                    let _ = writeln!(text, "{}", repeat.line());
-                    continue;
-                }
-            };
+        write_steps(text, &kinds.collect::<Vec<_>>(), shown, |text, at| {
             let (step, why) = (&whole.steps[at], &reasons[at]);
             let name = shortened(&format!("{}. {}", at + 1, step.label()));
             let [cpu, gpu] = [step.cost.seconds.cpu, step.cost.seconds.gpu].map(seconds);
             let _ = writeln!(text, "  {name:34} {side:12} {cpu:>8} {gpu:>8}  {why}");
-        }
+        });
     }
     for moved in
         parts.iter().flat_map(|part| transfers(part.steps.whole, part.steps.part, sides.gpu))

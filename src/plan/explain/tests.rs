@@ -18,7 +18,7 @@ fn page(backend: Backend, record: impl FnOnce(&GpuCommandBatch)) -> String {
     let mut text = head(&plan) + "\n";
     let names = batch.recorded().names.by_node();
     let names = names.into_iter().map(|(node, name)| (node, vec![name])).collect();
-    Printer::new(&plan, &target.limits, &names).print(&mut text, false);
+    Printer::new(&plan, &target.limits, &names).print(&mut text, Steps::Folded);
     text
 }
 
@@ -120,6 +120,38 @@ fn steps_that_repeat_are_printed_once() {
     let folded = "  … the same 2 steps 99 times more (steps 3 to 200)\n";
     assert!(page.contains(folded) && page.lines().count() < 24, "{page}");
     assert_eq!(plan.kernels().len(), 200);
+}
+
+#[test]
+fn steps_that_differ_in_a_constant_or_an_axis_do_not_repeat() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let mut x = batch.upload_shaped(&[0.5_f32; 16], [4, 4]);
+    for at in 0..20 {
+        x = (x * at as f32).softmax(1);
+    }
+    let page = batch.explain().expect("a sound graph").to_string();
+    assert!(!page.contains("the same"), "{page}");
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.upload_shaped(&[0.5_f32; 16], [4, 4]);
+    for at in 0..20 {
+        let _ = x.softmax(1).sum(at % 2);
+    }
+    let page = batch.explain().expect("a sound graph").to_string();
+    assert!(!page.contains("the same step"), "{page}");
+}
+
+#[test]
+fn steps_that_fail_or_read_other_rows_repeat() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let rows = batch.upload(&[1_u32, 0, 3, 2]);
+    let given = batch.upload_shaped(&[0.5_f32; 160], [40, 4]);
+    let mut x = batch.upload_shaped(&[0.5_f32; 16], [4, 4]);
+    for at in 0..20 {
+        let row = given.slice([at..at + 1, 0..4]);
+        x = x.gather(rows, 0).add(row).softmax(1);
+    }
+    let page = batch.explain().expect("a sound graph").to_string();
+    assert!(page.contains(" 19 times more (") || page.contains(" 18 times more ("), "{page}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::not_fused::Unfused;
-use super::repeats::{Line, kind, lines};
+use super::repeats::{Steps, kind, write_steps};
 use super::value_names::ValueNames;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::Limits;
@@ -41,19 +41,14 @@ impl<'a> Printer<'a> {
         Self { plan, limits, names, unfused: Unfused::new(plan), tenants }
     }
 
-    /// Prints the plan, with blocks that repeat folded or with `every` step.
-    pub fn print(&self, text: &mut String, every: bool) {
+    /// Prints the plan with these steps.
+    pub fn print(&self, text: &mut String, shown: Steps) {
         let plan = self.plan;
         let name = |id: ValueId| self.name(id);
         self.sources(text, "upload", |home| matches!(home, Home::Upload { .. }));
         self.sources(text, "resident", |home| matches!(home, Home::Resident(_)));
         let kinds: Vec<u64> = plan.steps.iter().map(|step| kind(plan, step, "")).collect();
-        for line in lines(&kinds, every) {
-            match line {
-                Line::Step(at) => self.step(text, at, &plan.steps[at]),
-                Line::Copies(repeat) => _ = writeln!(text, "{}", repeat.line()),
-            }
-        }
+        write_steps(text, &kinds, shown, |text, at| self.step(text, at, &plan.steps[at]));
         if !plan.downloads.is_empty() {
             let _ = writeln!(text, "  download {}", list(&plan.downloads, name));
         }
