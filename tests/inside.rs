@@ -67,6 +67,7 @@ async fn the_table_has_a_line_for_each_kernel_and_stage() {
     let (kernels, stages) = (profile.kernels.len(), profile.stages.len());
     assert_eq!(lines.len(), 2 + notes + kernels + stages, "{text}");
     assert!(lines[0].starts_with("profile on cpu (cpu): "), "{text}");
+    assert_eq!(lines[1].trim_start().starts_with("built with debug assertions: "), notes == 1);
     for (line, kernel) in lines[2 + notes..].iter().zip(&profile.kernels) {
         assert!(line.trim_start().starts_with(&kernel.kernel), "{text}");
     }

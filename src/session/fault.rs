@@ -42,13 +42,13 @@ pub(super) fn fault(
 
 /// The origin of a table: that of the resident behind it, since the node has the name of the method that bound it.
 fn table_origin(recorded: &Record, table: NodeId) -> Origin {
-    let node = recorded.origin(table);
+    let origin = recorded.origin(table);
     match recorded.graph[table].op {
         Op::Resident(at) => {
             let resident = recorded.residents[at as usize].origin();
-            Origin { name: node.name.or(resident.name), ..resident }
+            Origin { name: origin.name.or(resident.name), ..resident }
         }
-        _ => node,
+        _ => origin,
     }
 }
 

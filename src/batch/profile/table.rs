@@ -30,14 +30,15 @@ impl Profile {
 }
 
 /// The note on the build that a reader needs before the times.
-pub(super) fn build_note(is_debug: bool) -> Option<&'static str> {
-    is_debug.then_some("debug build: times are of unoptimised code")
-}
+pub(super) const BUILD_NOTE: Option<&str> = match cfg!(debug_assertions) {
+    true => Some("built with debug assertions: a release build is faster"),
+    false => None,
+};
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.heading())?;
-        if let Some(note) = build_note(cfg!(debug_assertions)) {
+        if let Some(note) = BUILD_NOTE {
             writeln!(f, "  {note}")?;
         }
         let whole: Duration = self.kernels.iter().filter_map(|kernel| kernel.time).sum();
@@ -47,20 +48,20 @@ impl fmt::Display for Profile {
         if kinds.len() < self.kernels.len() {
             table(f, KINDS, 3, kinds.iter().map(kind_row))?;
         }
-        f.write_str(&stages(&self.stages).join("\n"))
+        f.write_str(&stage_lines(&self.stages).join("\n"))
     }
 }
 
-/// A line for each stage, indented below the stages that it lies in. A stage of the host may have copies of the GPU in it,
-/// but these have nothing in them.
-fn stages(stages: &[StageProfile]) -> Vec<String> {
+/// A line for each stage, indented below the stages that it lies in. Copies of the GPU may lie in a stage of the host;
+/// nothing lies in them.
+fn stage_lines(stages: &[StageProfile]) -> Vec<String> {
     let end = |stage: &StageProfile| stage.start + stage.time;
     // The outer of two stages that begin at once ended, and was noted, last.
-    let mut stages: Vec<&StageProfile> = stages.iter().rev().collect();
-    stages.sort_by_key(|stage| (stage.start, std::cmp::Reverse(stage.time)));
+    let mut sorted: Vec<&StageProfile> = stages.iter().rev().collect();
+    sorted.sort_by_key(|stage| (stage.start, std::cmp::Reverse(stage.time)));
     let mut around: Vec<&StageProfile> = Vec::new();
     let mut lines = Vec::with_capacity(stages.len());
-    for stage in stages {
+    for stage in sorted {
         around.retain(|outer| end(outer) > stage.start);
         let depth = around.iter().filter(|outer| end(outer) >= end(stage)).count();
         let side = if stage.on_gpu { "gpu " } else { "" };
@@ -159,12 +160,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_debug_build_says_so() {
-        assert_eq!(build_note(true), Some("debug build: times are of unoptimised code"));
-        assert_eq!(build_note(false), None);
-    }
-
-    #[test]
     fn stages_are_indented_below_those_that_they_lie_in() {
         let stage = |stage, on_gpu, start, time| {
             let [start, time] = [start, time].map(Duration::from_micros);
@@ -188,6 +183,6 @@ mod tests {
             "        inner 2.0 µs",
             "  download 7.0 µs",
         ];
-        assert_eq!(stages(&profiled), want);
+        assert_eq!(stage_lines(&profiled), want);
     }
 }
