@@ -287,8 +287,8 @@ async fn mistakes_are_errors_and_change_nothing() {
         let (resident, line) = (device.resident(&[1.0f32, 2.0], 2).unwrap(), line!());
         is(resident.read_into(&mut out[..1]).await, &short(&at("resident", line)));
         let (kept, line) = (b.keep(y), line!());
-        let place = format!("tests/transfers.rs:{line}");
-        let empty = ReadError::EmptyResident { place }.to_string();
+        let rule = "execute the batch that keeps it first";
+        let empty = format!("{} is empty: {rule}", at("resident", line));
         is(kept.read_view().await.map(|_| ()), &empty);
     }
 }

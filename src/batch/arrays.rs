@@ -159,7 +159,7 @@ impl Device {
         match array.as_slice() {
             Some(data) => self.resident(data, shape_of(&array)),
             None => {
-                let of = Origin::unnamed("resident", Place::caller());
+                let of = Origin::resident(None, Place::caller());
                 let copied = elements(&array).map_err(|error| error.of(&of))?;
                 self.resident_of(of, copied.as_slice().unwrap_or_default(), shape_of(&array))
             }

@@ -27,6 +27,11 @@ impl Origin {
     pub(crate) fn unnamed(op: &'static str, place: Place) -> Self {
         Self { op, name: None, place }
     }
+
+    /// The origin of a resident.
+    pub(crate) fn resident(name: Option<Arc<str>>, place: Place) -> Self {
+        Self { op: "resident", name, place }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -61,10 +66,16 @@ pub enum ReadError {
     NotDownloaded(Origin),
     /// An id of another batch, or of a value that was recorded after the program was compiled. `Debug` of ids and
     /// batches prints their numbers.
-    #[error("{}", foreign(*id_of, *batch, made_at.as_ref(), "read it from"))]
+    #[error(
+        "{}",
+        foreign([*id_of, *batch], [id_made_at.as_ref(), made_at.as_ref()], "read it from")
+    )]
     Foreign {
         /// The number of the batch that made the id.
         id_of: u64,
+        /// The place where that batch was made; `None` if 1024 batches were made since, or another thread held its
+        /// entry.
+        id_made_at: Option<Place>,
         /// The number of the batch that was asked, or whose program was.
         batch: u64,
         /// The place where that batch was made; `None` for a program from a file.
@@ -102,11 +113,8 @@ pub enum ReadError {
     #[error("{0} was not kept; call `keep(id)` on it before `compile`")]
     NotKept(Origin),
     /// A resident that no run has filled.
-    #[error("{place}: the resident made here is empty: execute the batch that keeps it first")]
-    EmptyResident {
-        /// The place where it was made.
-        place: String,
-    },
+    #[error("{0} is empty: execute the batch that keeps it first")]
+    EmptyResident(Origin),
 }
 
 /// The reason why data given outside a graph does not fit.
@@ -366,10 +374,16 @@ pub enum DataError {
         asked: DType,
     },
     /// The id to be written is of another batch, or of a value that was recorded after the program was compiled.
-    #[error("{}", foreign(*id_of, *batch, made_at.as_ref(), "give its data to"))]
+    #[error(
+        "{}",
+        foreign([*id_of, *batch], [id_made_at.as_ref(), made_at.as_ref()], "give its data to")
+    )]
     Foreign {
         /// The number of the batch that made the id.
         id_of: u64,
+        /// The place where that batch was made; `None` if 1024 batches were made since, or another thread held its
+        /// entry.
+        id_made_at: Option<Place>,
         /// The number of the batch that was given the data, or whose program was.
         batch: u64,
         /// The place where that batch was made; `None` for a program from a file.

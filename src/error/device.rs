@@ -109,14 +109,13 @@ pub enum DeviceError {
     },
     /// Data that lay on a lost device alone.
     #[error(
-        "the resident {what} made at {place} was lost with its device; make it again, \
-         or call `keep_host_copy` on it before"
+        "{of} of {what} was lost with its device; make it again, or call `keep_host_copy` on it before"
     )]
     ResidentLost {
+        /// The resident.
+        of: Origin,
         /// Element type and shape.
         what: String,
-        /// The place where it was made.
-        place: String,
     },
     /// Memory is exhausted, on the device or on the host.
     #[error("out of memory while {doing}; free residents, split the batch, or use another device")]

@@ -344,13 +344,14 @@ pub enum MistakeKind {
         /// The value given.
         given: String,
     },
-    /// An id of another batch, with the place where that was made; `None` if many batches were made since.
+    /// An id of another batch, with the place where that batch was made; `None` if 1024 batches were made since, or another
+    /// thread held its entry.
     #[error("{}; use `keep` and `bind` to hand data from batch to batch", of_another_batch(.0.as_ref()))]
     Foreign(Option<Place>),
     /// The function that was to write the data panicked.
     #[error("the function that was to write the data panicked: {0}; write it again")]
     Panicked(String),
-    /// An id of another batch, to be downloaded, kept or named, with the place where that batch was made.
+    /// An id of another batch, to be downloaded, kept or named, with the place as in [`Foreign`](Self::Foreign).
     #[error("{}; call this on the batch that made it", of_another_batch(.0.as_ref()))]
     Elsewhere(Option<Place>),
     /// A name that another value has.

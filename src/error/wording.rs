@@ -163,15 +163,18 @@ pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
     format!(", or run a program with {} by `run_rows`", rows(given / row))
 }
 
-/// The message for an id of a batch that was made at another place, if that is known.
+/// The beginning of the message for an id of another batch, with the place where that batch was made, if it is known.
 pub(super) fn of_another_batch(made_at: Option<&Place>) -> String {
-    let made = made_at.map(|place| format!(", made at {place}")).unwrap_or_default();
-    format!("this id belongs to another batch{made}")
+    format!("this id belongs to {}", made("another batch".into(), made_at))
 }
 
-/// The message for an id of the batch numbered `id_of`, given to the one numbered `batch`, which was made at `made_at`.
-/// `cure` ends before the name of the right batch.
-pub(super) fn foreign(id_of: u64, batch: u64, made_at: Option<&Place>, cure: &str) -> String {
+/// The message for an id of one batch that is given to another. Each has its number, and the place where it was made, if
+/// that is known. `cure` ends before the name of the right batch.
+pub(super) fn foreign(
+    [id_of, batch]: [u64; 2],
+    [id_made_at, made_at]: [Option<&Place>; 2],
+    cure: &str,
+) -> String {
     if id_of == batch {
         let program = made_at.map(|place| format!(" of the batch made at {place}"));
         return format!(
@@ -179,10 +182,16 @@ pub(super) fn foreign(id_of: u64, batch: u64, made_at: Option<&Place>, cure: &st
             program.unwrap_or_default()
         );
     }
-    let made = made_at.map(|place| format!(" (made at {place})")).unwrap_or_default();
+    let right = made(format!("batch {id_of}"), id_made_at);
+    let asked = made(format!("batch {batch}"), made_at);
     format!(
-        "this id belongs to batch {id_of}, not to batch {batch}{made}; {cure} the batch that made it, or a program compiled from that one"
+        "this id belongs to {right}, not to {asked}; {cure} the batch that made it, or a program compiled from that one"
     )
+}
+
+/// A batch with the place where it was made, if that is known.
+fn made(batch: String, made_at: Option<&Place>) -> String {
+    made_at.map_or_else(|| batch.clone(), |place| format!("{batch}, made at {place}"))
 }
 
 /// The name among `there` that is nearest to `name`, as a question.
@@ -239,14 +248,16 @@ mod tests {
     #[test]
     fn ids_of_other_batches_and_of_later_values_are_told_apart() {
         let want = "this id belongs to batch 7, not to batch 3; read it from the batch that made it, or a program compiled from that one";
-        assert_eq!(foreign(7, 3, None, "read it from"), want);
+        assert_eq!(foreign([7, 3], [None; 2], "read it from"), want);
         let want =
             "the value of this id was recorded after the program was compiled; compile it again";
-        assert_eq!(foreign(3, 3, None, "read it from"), want);
+        assert_eq!(foreign([3, 3], [None; 2], "read it from"), want);
         let made = Place::given("model.py", 7);
-        let text = foreign(7, 3, Some(&made), "read it from");
-        assert!(text.contains("not to batch 3 (made at model.py:7); read it from"), "{text}");
-        let text = foreign(3, 3, Some(&made), "read it from");
+        let there = Place::given("loop.py", 9);
+        let text = foreign([7, 3], [Some(&there), Some(&made)], "read it from");
+        let want = "batch 7, made at loop.py:9, not to batch 3, made at model.py:7; read it from";
+        assert!(text.starts_with(&format!("this id belongs to {want}")), "{text}");
+        let text = foreign([3, 3], [None, Some(&made)], "read it from");
         assert!(text.contains("after the program of the batch made at model.py:7 was"), "{text}");
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::batch_ids::made_at;
 use super::names::Names;
 use crate::base::place::Place;
 use crate::cost::Placement;
@@ -94,12 +95,14 @@ impl Record {
 
     /// The error for data that is given to an id of the batch numbered `id_of`.
     pub(crate) fn foreign_upload(&self, id_of: u64) -> DataError {
-        DataError::Foreign { id_of, batch: self.batch_id, made_at: self.made_at.clone() }
+        let (id_made_at, made_at) = (made_at(id_of), self.made_at.clone());
+        DataError::Foreign { id_of, id_made_at, batch: self.batch_id, made_at }
     }
 
     /// The error for a read by an id of the batch numbered `id_of`.
     pub(crate) fn foreign_result(&self, id_of: u64) -> ReadError {
-        ReadError::Foreign { id_of, batch: self.batch_id, made_at: self.made_at.clone() }
+        let (id_made_at, made_at) = (made_at(id_of), self.made_at.clone());
+        ReadError::Foreign { id_of, id_made_at, batch: self.batch_id, made_at }
     }
 
     pub(crate) fn upload(&self, node: NodeId) -> Result<usize, DataError> {

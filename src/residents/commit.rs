@@ -223,7 +223,7 @@ mod tests {
         let device = Device::cpu();
         let ty = Type { dtype: DType::F32, shape: [3].into() };
         let value = Storage::Host(Arc::new(HostBuffer::from_slice(&[1_f32; 3])));
-        let handle = Handle::new(&device, ty, Origin::unnamed("resident", Place::caller()), value);
+        let handle = Handle::new(&device, ty, Origin::resident(None, Place::caller()), value);
         let patch = Some(Patch::new(&[3].into(), 0, 1, 1));
         let kept = [Keep { handle: handle.clone(), patch }];
         let error = commit(&device, &kept, &mut [Storage::default()]).await.unwrap_err();

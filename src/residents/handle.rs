@@ -85,8 +85,8 @@ impl Handle {
         }
         let storage = storage.without_lost_buffer(&self.0.device);
         if storage.is_empty() {
-            let (what, place) = (self.0.ty.to_string(), self.0.origin.place.to_string());
-            return Err(DeviceError::ResidentLost { what, place });
+            let (of, what) = (self.origin(), self.0.ty.to_string());
+            return Err(DeviceError::ResidentLost { of, what });
         }
         Ok(Some(storage))
     }
@@ -193,7 +193,7 @@ impl Handle {
 
     /// The error for a resident that no run has filled yet.
     pub fn empty(&self) -> ReadError {
-        ReadError::EmptyResident { place: self.0.origin.place.to_string() }
+        ReadError::EmptyResident(self.origin())
     }
 
     /// The mistake to use the resident in a batch of `other`, another device.

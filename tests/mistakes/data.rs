@@ -62,11 +62,15 @@ async fn reading_what_is_not_there() {
         assert_eq!(error.to_string(), want);
 
         let error = b.read(foreign::<f32>()).await.unwrap_err();
-        let Error::Read(ReadError::Foreign { id_of, batch, .. }) = error else { panic!("{error}") };
+        let Error::Read(ReadError::Foreign { id_of, ref id_made_at, batch, .. }) = error else {
+            panic!("{error}")
+        };
         assert!(format!("{b:?}").starts_with(&format!("GpuCommandBatch({batch}, ")));
         let made = line - 3;
+        let there = id_made_at.as_ref().expect("a batch made just now");
         let want = format!(
-            "this id belongs to batch {id_of}, not to batch {batch} (made at tests/mistakes/data.rs:{made}); read it from \
+            "this id belongs to batch {id_of}, made at {there}, not to batch {batch}, made at tests/mistakes/data.rs:{made}; \
+             read it from \
              the batch that made it, or a program compiled from that one"
         );
         assert_eq!(error.to_string(), want);
@@ -110,10 +114,14 @@ fn writing_what_cannot_be_written() {
     );
     assert_eq!(error.to_string(), want);
     let error = b.write(foreign::<f32>(), &[0.0; 2]).unwrap_err();
-    let Error::Data(DataError::Foreign { id_of, batch, .. }) = error else { panic!("{error}") };
+    let Error::Data(DataError::Foreign { id_of, ref id_made_at, batch, .. }) = error else {
+        panic!("{error}")
+    };
     let made = line - 2;
+    let there = id_made_at.as_ref().expect("a batch made just now");
     let want = format!(
-        "this id belongs to batch {id_of}, not to batch {batch} (made at tests/mistakes/data.rs:{made}); give its data to \
+        "this id belongs to batch {id_of}, made at {there}, not to batch {batch}, made at tests/mistakes/data.rs:{made}; \
+             give its data to \
          the batch that made it, or a program compiled from that one"
     );
     assert_eq!(error.to_string(), want);
@@ -167,8 +175,7 @@ async fn residents() {
         let error = kept.read().await.unwrap_err();
         assert!(matches!(error, Error::Read(ReadError::EmptyResident { .. })));
         let want = format!(
-            "tests/mistakes/data.rs:{line}: the resident made here is empty: \
-             execute the batch that keeps it first"
+            "resident (at tests/mistakes/data.rs:{line}) is empty: execute the batch that keeps it first"
         );
         assert_eq!(error.to_string(), want);
 

@@ -102,11 +102,11 @@ async fn what_lay_on_the_lost_device_alone_is_named() {
         device.simulate_loss();
         let run = soon(program.run([(x, &[1.0; 1200])])).await.map(|_| ());
         for result in [run, w.read().await.map(|_| ())] {
-            let Err(Error::Device(DeviceError::ResidentLost { what, place })) = result else {
+            let Err(Error::Device(DeviceError::ResidentLost { of, what })) = result else {
                 panic!("{recovery:?}: {result:?}")
             };
             assert_eq!(what, "f32[30, 20]");
-            assert!(place.ends_with(&format!("residents.rs:{line}")), "{place}");
+            assert!(of.to_string().ends_with(&format!("residents.rs:{line})")), "{of}");
         }
         // The device goes on, with residents that are made again.
         let w = device.resident(&whole_numbers(1, 600), [30, 20]).unwrap();

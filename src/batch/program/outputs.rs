@@ -109,7 +109,8 @@ impl Outputs {
         let mut kept = graph.keeps.iter().zip(&self.kept);
         let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
         let (_, storage) = kept.ok_or_else(|| ReadError::NotKept(recorded.origin(node)))?;
-        let of = Origin { op: "resident", ..recorded.origin(node) };
+        let Origin { name, place, .. } = recorded.origin(node);
+        let of = Origin::resident(name, place);
         Ok(Resident::holding(device, graph[node].ty.clone(), of, storage.clone()))
     }
 

@@ -41,7 +41,8 @@ impl GpuCommandBatch {
     }
 
     /// Keeps a result on the device. The resident is filled by each run of this batch, and is empty
-    /// until the first. A kept value is downloaded only if [`download`](Self::download) asks for it.
+    /// until the first. A kept value is downloaded only if [`download`](Self::download) asks for it. Messages call the
+    /// resident by the name that the value has at this call, and not by a later one.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -61,7 +62,7 @@ impl GpuCommandBatch {
     pub fn keep<T: Element>(&self, id: impl Into<BufferId<T>>) -> Resident<T> {
         let mut recorder = self.recorder.lock();
         let node = recorder.check_own(id.into().value());
-        let mut of = Origin::unnamed("resident", Place::caller());
+        let mut of = Origin::resident(None, Place::caller());
         let ty = match node {
             Ok(node) => {
                 of.name = recorder.recorded().origin(node).name;

@@ -281,7 +281,7 @@ impl Device {
     /// [`DataError`] if the data does not fill the shape; [`DeviceError`] if the device has no room.
     #[track_caller]
     pub fn resident<T: Element>(&self, data: &[T], shape: impl Into<Shape>) -> Result<Resident<T>> {
-        self.resident_of(Origin::unnamed("resident", Place::caller()), data, shape.into())
+        self.resident_of(Origin::resident(None, Place::caller()), data, shape.into())
     }
 
     /// As [`resident`](Self::resident), for a call that messages are to name as `of`.

@@ -192,7 +192,7 @@ impl Weights {
     /// neither 0 nor 1; as [`Device::resident`].
     #[track_caller]
     pub fn resident<T: Element>(&self, device: &Device, tensor: &str) -> Result<Resident<T>> {
-        let of = origin(&self.full(tensor), Place::caller());
+        let of = Origin::resident(Some(self.full(tensor).into()), Place::caller());
         let shape = self.shape(tensor)?;
         let elements = self.elements::<T>(tensor, &of)?;
         device.resident_of(of, elements.get(), shape)
@@ -219,7 +219,7 @@ impl Weights {
         device: &Device,
         tensor: &str,
     ) -> Result<Resident<T>> {
-        let of = origin(&self.full(tensor), Place::caller());
+        let of = Origin::resident(Some(self.full(tensor).into()), Place::caller());
         let mut dims = self.shape(tensor)?.dims().to_vec();
         let &mut [.., ref mut rows, ref mut columns] = &mut dims[..] else {
             let (file, name) = (self.file.name.clone(), self.full(tensor));
@@ -238,7 +238,7 @@ impl Weights {
     /// As [`resident`](Self::resident), without those of a device.
     #[track_caller]
     pub fn vec<T: Element>(&self, tensor: &str) -> Result<Vec<T>> {
-        let of = origin(&self.full(tensor), Place::caller());
+        let of = Origin::resident(Some(self.full(tensor).into()), Place::caller());
         Ok(self.elements::<T>(tensor, &of)?.get().to_vec())
     }
 
@@ -306,10 +306,6 @@ impl<T: Element> WeightElements<'_, T> {
             Self::Converted(buffer) => buffer.as_slice().unwrap_or_default(),
         }
     }
-}
-
-fn origin(tensor: &str, place: Place) -> Origin {
-    Origin { op: "resident", name: Some(tensor.into()), place }
 }
 
 fn unreadable(name: &str, reason: impl fmt::Display) -> DataError {
