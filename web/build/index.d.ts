@@ -220,7 +220,7 @@ export class Batch {
   toBytes(): Promise<Uint8Array>;
   /** The plan: its kernels, their sides and the predictions. */
   plan(): Plan;
-  /** The plan as text, with reasons. */
+  /** The plan as text, with reasons. Blocks of kernels that repeat are printed once; `plan()` has all of them. */
   explain(): string;
   /** Throws all mistakes made so far, each with its file and line. */
   check(): void;
@@ -311,7 +311,7 @@ export class Program {
   profile(inputs?: Record<string, TypedArray>, options?: { runs?: number }): Promise<Profile>;
   /** The plan of the next run. */
   plan(): Plan;
-  /** The plan as text, with reasons. */
+  /** The plan as text, with reasons. Blocks of kernels that repeat are printed once; `plan()` has all of them. */
   explain(): string;
   free(): void;
   [Symbol.dispose](): void;

@@ -164,7 +164,8 @@ impl Batch {
         })
     }
 
-    /// The plan as text: the kernels, their side and the reason.
+    /// The plan as text: the kernels, their side and the reason. Blocks of kernels that repeat are printed once; `plan()` has
+    /// all of them.
     pub fn explain(&self) -> Result<String, JsValue> {
         self.batch.explain().map(|plan| plan.to_string()).map_err(|error| thrown(&error))
     }

@@ -118,7 +118,8 @@ impl Program {
         self.program.explain().map(Plan).map_err(|error| thrown(&error))
     }
 
-    /// The plan as text: the kernels, their side and the reason.
+    /// The plan as text: the kernels, their side and the reason. Blocks of kernels that repeat are printed once; `plan()` has
+    /// all of them.
     pub fn explain(&self) -> Result<String, JsValue> {
         self.program.explain().map(|plan| plan.to_string()).map_err(|error| thrown(&error))
     }
