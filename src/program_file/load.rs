@@ -150,6 +150,7 @@ impl Loader<'_> {
         }
         self.data(document, &mut recorded)?;
         self.keeps(document, &mut recorded, &node)?;
+        self.check_given(document)?;
         if recorded.graph.len() == 0 {
             return Err(unreadable(self.file, "the program in it is empty"));
         }
@@ -194,6 +195,23 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Fails if weights are given and none of them is a tensor of the program.
+    fn check_given(&self, document: &Document) -> Result<()> {
+        let Some(given) = &self.options.weights else { return Ok(()) };
+        let residents = document.residents.iter().filter_map(|form| form.tensor.as_ref());
+        let names: Vec<&String> = document.uploads.iter().flatten().chain(residents).collect();
+        let Some(first) = names.first() else { return Ok(()) };
+        if names.iter().any(|name| given.shape(name).is_ok()) {
+            return Ok(());
+        }
+        let reason = format!(
+            "it has none of the tensors of the program, such as {}; give a file with these names, or name the weights by \
+             `named` before the program is saved",
+            quoted(first)
+        );
+        Err(DataError::File { name: given.name().to_owned(), reason }.into())
+    }
+
     /// The file that has a tensor: the one with weights that were given, or that of the program.
     fn holder(&self, tensor: &str) -> Result<&Weights> {
         let given = self.options.weights.as_ref();
@@ -233,7 +251,9 @@ impl Loader<'_> {
             let ty = type_of(&form.dtype, &form.shape);
             let ty = ty.map_err(|reason| unreadable(self.file, reason))?;
             let place = place_of(&form.place);
-            let name = form.tensor.as_deref().map(Into::into);
+            // A tensor without a value of its name was named by its position alone.
+            let name = form.tensor.as_deref().filter(|&name| document.names.contains_key(name));
+            let name = name.map(Into::into);
             let of = Origin { op: "resident", name, place };
             let Some(tensor) = &form.tensor else {
                 return Ok(Handle::new(self.device, ty, of, Storage::Empty));

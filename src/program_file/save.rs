@@ -252,8 +252,9 @@ impl<'a> FileWriter<'a> {
         let ty = handle.ty().clone();
         let is_of = |op: &Op| matches!(op, Op::Resident(of) if bound[*of as usize] as usize == at);
         let nodes = recorded.graph.iter().filter(|(_, node)| is_of(&node.op));
-        let mut nodes = nodes.map(|(id, _)| self.positions[&id]);
-        let named = nodes.find(|&position| self.name_of(position).is_some());
+        let nodes: Vec<u32> = nodes.map(|(id, _)| self.positions[&id]).collect();
+        let named = nodes.iter().copied().find(|&position| self.name_of(position).is_some());
+        let named = named.or_else(|| self.named_as(handle, *nodes.first()?));
         let tensor = match handle.storage()? {
             None => None,
             Some(storage) => {
@@ -270,6 +271,13 @@ impl<'a> FileWriter<'a> {
         };
         let place = handle.origin().place.to_string();
         Ok(ResidentForm { dtype: ty.dtype.form(), shape: ty.shape.form(), place, tensor })
+    }
+
+    /// Gives the value at `position`, which has no name, that of the resident behind it, such as a weight's in its file.
+    fn named_as(&mut self, handle: &Handle, position: u32) -> Option<u32> {
+        let name = handle.origin().name.filter(|name| !self.names.contains_key(&**name))?;
+        self.names.insert(name.to_string(), position);
+        Some(position)
     }
 
     fn keeps(&self, handles: &[Handle]) -> Vec<KeepForm> {

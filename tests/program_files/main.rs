@@ -108,6 +108,37 @@ async fn weights_may_stay_behind() -> Result<()> {
 }
 
 #[tokio::test]
+async fn weights_of_a_file_keep_their_names_and_may_be_replaced() -> Result<()> {
+    let device = Device::cpu();
+    let file = |name: &str, number: f32| {
+        let bytes = number.to_le_bytes();
+        let tensor = TensorView::new(Dtype::F32, vec![1], &bytes).expect("a tensor");
+        let bytes = safetensors::serialize([(name, tensor)], None).expect("a file");
+        Weights::from_bytes(bytes).expect("a file")
+    };
+    let weight = file("fc.weight", 2.0).resident::<f32>(&device, "fc.weight")?;
+    let state = device.resident(&[1.0_f32], 1)?;
+    let batch = GpuCommandBatch::new(&device);
+    (batch.input::<f32>("x", 1) * &weight + &state).named("y");
+    let saved = Weights::from_bytes(batch.to_bytes().await?)?;
+    assert_eq!(saved.names(), ["fc.weight", "resident1"]);
+    let load = async |weights: Option<Weights>| {
+        let options = LoadOptions { weights, ..LoadOptions::default() };
+        let program = Program::load_with(&device, &saved, options).await?;
+        let y = program.run(("x", &[10.0_f32])).await?.read::<f32>("y").await?;
+        let weight = program.resident::<f32>("fc.weight")?.read().await?;
+        assert!(program.resident::<f32>("resident1").is_err());
+        Ok::<_, Error>((y, weight))
+    };
+    assert_eq!(load(None).await?, (vec![21.0], vec![2.0]));
+    assert_eq!(load(Some(file("fc.weight", 3.0))).await?, (vec![31.0], vec![3.0]));
+    let error = load(Some(file("weight", 3.0))).await.unwrap_err().to_string();
+    let want = "it has none of the tensors of the program, such as \"fc.weight\"; give a file with";
+    assert!(error.contains(want), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn weights_that_are_left_out_are_asked_for() -> Result<()> {
     let device = Device::cpu();
     let batch = GpuCommandBatch::new(&device);
