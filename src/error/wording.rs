@@ -165,7 +165,7 @@ pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
 
 /// The beginning of the message for an id of another batch, with the place where that batch was made, if it is known.
 pub(super) fn of_another_batch(made_at: Option<&Place>) -> String {
-    format!("this id belongs to {}", made("another batch".into(), made_at))
+    format!("this id belongs to {}", made("another batch", made_at))
 }
 
 /// The message for an id of one batch that is given to another. Each has its number, and the place where it was made, if
@@ -182,16 +182,16 @@ pub(super) fn foreign(
             program.unwrap_or_default()
         );
     }
-    let right = made(format!("batch {id_of}"), id_made_at);
-    let asked = made(format!("batch {batch}"), made_at);
+    let right = made(&format!("batch {id_of}"), id_made_at);
+    let asked = made(&format!("batch {batch}"), made_at);
     format!(
         "this id belongs to {right}, not to {asked}; {cure} the batch that made it, or a program compiled from that one"
     )
 }
 
 /// A batch with the place where it was made, if that is known.
-fn made(batch: String, made_at: Option<&Place>) -> String {
-    made_at.map_or_else(|| batch.clone(), |place| format!("{batch}, made at {place}"))
+fn made(batch: &str, made_at: Option<&Place>) -> String {
+    made_at.map_or_else(|| batch.to_owned(), |place| format!("{batch}, made at {place}"))
 }
 
 /// The name among `there` that is nearest to `name`, as a question.

@@ -77,10 +77,13 @@ fn recurrent_layers() {
         let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 3, 5));
         b.lstm(x, &[cell], None, both).0
     });
-    refused("gru: x must be [steps, batch, width], not [7, 3]", |b| {
-        let (x, cell) = (zeros(b, [7, 3]), cell(b, 3, 3, 5));
-        b.gru(x, &[cell], None, forwards).0
-    });
+    refused(
+        "gru: x must be [steps, batch, width] (one sequence: `unsqueeze(1)`), not [7, 3]",
+        |b| {
+            let (x, cell) = (zeros(b, [7, 3]), cell(b, 3, 3, 5));
+            b.gru(x, &[cell], None, forwards).0
+        },
+    );
     refused(&misshaped("lstm: input weights", "[20, 4]", "[20, 3]"), |b| {
         let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
         b.lstm(x, &[cell], None, forwards).0

@@ -1,7 +1,7 @@
 //! Blocks of steps that repeat: the text of a long plan has each of them once.
 //!
-//! A picture joins copies wherever they lie, in [`fold`](crate::picture::fold). A text names them by a range of steps,
-//! so that they must follow their block; it is a walk of its own over the same kind of numbers.
+//! A picture folds in [`fold`](crate::picture::fold), where an item stands for copies wherever they lie. A line of text
+//! stands for a range of steps, so that copies must follow their block. This takes another walk.
 
 use std::fmt::Write as _;
 use std::mem::discriminant;

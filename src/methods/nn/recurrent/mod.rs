@@ -149,7 +149,11 @@ fn recur<'b, T: Float>(
     check_parameter("the number of cells", fits, must, &cells.len())?;
     let shape = x.known_shape()?;
     if shape.rank() != 3 {
-        let (what, wanted) = ("x", "[steps, batch, width]");
+        let wanted = match how.batch_first {
+            true => "[batch, steps, width] (one sequence: `unsqueeze(0)`)",
+            false => "[steps, batch, width] (one sequence: `unsqueeze(1)`)",
+        };
+        let what = "x";
         return Err(MistakeKind::Layout { what, wanted, shape }.into());
     }
     let steps = shape[usize::from(how.batch_first)];
