@@ -169,7 +169,7 @@ pub(super) fn of_another_batch(made_at: Option<&Place>) -> String {
 }
 
 /// The message for an id of one batch that is given to another. Each has its number, and the place where it was made, if
-/// that is known. `cure` ends before the name of the right batch.
+/// that is known. A loaded program has no such place. `cure` ends before the name of the right batch.
 pub(super) fn foreign(
     [id_of, batch]: [u64; 2],
     [id_made_at, made_at]: [Option<&Place>; 2],
@@ -183,6 +183,11 @@ pub(super) fn foreign(
         );
     }
     let right = made(&format!("batch {id_of}"), id_made_at);
+    if made_at.is_none() {
+        return format!(
+            "this id belongs to {right}, not to this program, which was loaded from a file; give the name of its value instead"
+        );
+    }
     let asked = made(&format!("batch {batch}"), made_at);
     format!(
         "this id belongs to {right}, not to {asked}; {cure} the batch that made it, or a program compiled from that one"
@@ -247,7 +252,7 @@ mod tests {
 
     #[test]
     fn ids_of_other_batches_and_of_later_values_are_told_apart() {
-        let want = "this id belongs to batch 7, not to batch 3; read it from the batch that made it, or a program compiled from that one";
+        let want = "this id belongs to batch 7, not to this program, which was loaded from a file; give the name of its value instead";
         assert_eq!(foreign([7, 3], [None; 2], "read it from"), want);
         let want =
             "the value of this id was recorded after the program was compiled; compile it again";

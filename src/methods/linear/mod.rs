@@ -5,6 +5,7 @@ pub(super) mod einsum;
 use crate::base::dtype::{Element, Float, Numeric};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::checks::CHANGE_ONE;
 use crate::ops::{Op, Precision};
 
 operations! {
@@ -76,10 +77,15 @@ fn linear<'b, T: Numeric>(
 ) -> TensorResult<'b, T> {
     let y = x.matmul(w);
     let (from, to) = (b.known_shape()?, y.known_shape()?);
-    // A bias that would make the result larger is a mistake; sizes that differ are one of `add`.
     match to.broadcast(&from) {
-        Some(grown) if grown != to => Err(MistakeKind::BroadcastTo { from, to }.into()),
-        _ => Ok(y + b),
+        Some(grown) if grown == to => Ok(y + b),
+        // A bias that would make the result larger is a mistake.
+        Some(_) => Err(MistakeKind::BroadcastTo { from, to }.into()),
+        None => {
+            let wanted = to.dims().last().copied().into_iter().collect();
+            Err(MistakeKind::LayerShape { what: "bias", given: from, wanted, fix: CHANGE_ONE }
+                .into())
+        }
     }
 }
 
