@@ -249,5 +249,5 @@ fn the_batch_of_one_result_has_the_callers_line() {
     });
     assert_eq!(result.expect("a run"), [0.0]);
     let error = error.expect("an id of another batch").to_string();
-    assert!(error.contains(&format!("(made at tests/blocking.rs:{line})")), "{error}");
+    assert!(error.contains(&format!(", made at tests/blocking.rs:{line};")), "{error}");
 }

@@ -203,7 +203,7 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     says(error(("z", &[1.0_f32; 4]).into()).await, &rule(format!("{neg} is an output")));
     let of_another = error((foreign, &[1.0; 4]).into()).await;
     assert!(matches!(of_another, DataError::Foreign { .. }));
-    let made = format!(" (made at tests/programs.rs:{}); give its data to ", line - 2);
+    let made = format!(", made at tests/programs.rs:{}; give its data to ", line - 2);
     assert!(of_another.to_string().contains(&made), "{of_another}");
     let fix = "`input` and `name` give names";
     let unknown = format!("no input is called \"w\", but there is \"x\"; {fix}");
