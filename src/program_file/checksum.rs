@@ -24,9 +24,9 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
 fn by_tables(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0xedb8_8320;
     let mut tables = [[0_u32; 256]; 8];
-    for byte in 0..256 {
+    for (byte, entry) in (0..).zip(&mut tables[0]) {
         let step = |crc: u32, _| (crc >> 1) ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 };
-        tables[0][byte] = (0..8).fold(byte as u32, step);
+        *entry = (0..8).fold(byte, step);
     }
     for byte in 0..256 {
         for at in 1..8 {
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn both_ways_give_the_known_checksum() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        let bytes: Vec<u8> = (0..1000_u32).map(|at| (at * at >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..1000_u32).map(|at| ((at * at) >> 3) as u8).collect();
         for len in [0, 1, 7, 8, 9, 63, 1000] {
             assert_eq!(by_tables(&bytes[..len]), crc32(&bytes[..len]), "{len} bytes");
         }
