@@ -192,7 +192,7 @@ impl Weights {
     /// neither 0 nor 1; as [`Device::resident`].
     #[track_caller]
     pub fn resident<T: Element>(&self, device: &Device, tensor: &str) -> Result<Resident<T>> {
-        let of = Origin::resident(Some(self.full(tensor).into()), Place::caller());
+        let of = self.origin(tensor);
         let shape = self.shape(tensor)?;
         let elements = self.elements::<T>(tensor, &of)?;
         device.resident_of(of, elements.get(), shape)
@@ -219,7 +219,7 @@ impl Weights {
         device: &Device,
         tensor: &str,
     ) -> Result<Resident<T>> {
-        let of = Origin::resident(Some(self.full(tensor).into()), Place::caller());
+        let of = self.origin(tensor);
         let mut dims = self.shape(tensor)?.dims().to_vec();
         let &mut [.., ref mut rows, ref mut columns] = &mut dims[..] else {
             let (file, name) = (self.file.name.clone(), self.full(tensor));
@@ -238,7 +238,7 @@ impl Weights {
     /// As [`resident`](Self::resident), without those of a device.
     #[track_caller]
     pub fn vec<T: Element>(&self, tensor: &str) -> Result<Vec<T>> {
-        let of = Origin::resident(Some(self.full(tensor).into()), Place::caller());
+        let of = self.origin(tensor);
         Ok(self.elements::<T>(tensor, &of)?.get().to_vec())
     }
 
@@ -282,6 +282,12 @@ impl Weights {
             there: self.whole().names(),
         };
         Ok(self.file.metadata.info(&name).ok_or_else(unknown)?)
+    }
+
+    /// The origin of the resident of a tensor, which the caller makes.
+    #[track_caller]
+    fn origin(&self, tensor: &str) -> Origin {
+        Origin::resident(Some(self.full(tensor).into()), Place::caller())
     }
 
     /// The whole file, without the prefix.
