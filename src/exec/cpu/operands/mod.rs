@@ -10,6 +10,7 @@ mod panels;
 pub(crate) mod prefetch;
 mod stride_phases;
 mod strided;
+mod transposed;
 mod walk;
 mod windows;
 
@@ -22,4 +23,5 @@ pub(crate) use output::{
 };
 pub(crate) use panels::{PanelPieces, fill_by_squares};
 pub(crate) use stride_phases::StridePhases;
+pub(crate) use transposed::Transposed;
 pub(crate) use windows::Windows;

@@ -2,9 +2,11 @@
 
 mod border;
 mod join;
+mod permute;
 
 use self::border::BorderedMap;
 use self::join::JoinedMap;
+use self::permute::PermutedMap;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::operands::{BoundInput, for_each, parts_with_spinning_helpers, split};
 use crate::exec::cpu::tape::Machine;
@@ -16,6 +18,9 @@ pub(crate) fn run(job: &StepJob<'_>, form: &MapForm, outputs: &mut [HostBuffer])
         return map.run(outputs);
     }
     if let Some(map) = JoinedMap::of(job, form) {
+        return map.run(outputs);
+    }
+    if let Some(map) = PermutedMap::of(job) {
         return map.run(outputs);
     }
     let inputs = job.inputs(Space::Main);
