@@ -5,13 +5,14 @@
 
 use std::array;
 
+use smallvec::SmallVec;
+
 use super::data::LaneData;
 use super::walk::{Axes, Axis, Walk, collapse};
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::vectors::square::{MOST as SIDE, Squares};
 
-/// Elements along a side of a square: a line of 64 bytes has as many words.
-const SIDE: usize = 16;
 /// Elements along a side of a block of squares, whose lines share pages.
 const BLOCK: usize = 4 * SIDE;
 /// Least elements along the axis that is contiguous in memory. With fewer, a copy by strides reads whole lines too.
@@ -61,14 +62,36 @@ impl<'a> Transposed<'a> {
     /// [`row_len`](Self::row_len).
     pub fn copy(&self, start: usize, out: &mut [u8]) {
         match self.data {
-            LaneData::Words(data) => self.rows(data, start, bytemuck::cast_slice_mut(out)),
-            LaneData::Halves(data) => self.rows(data, start, bytemuck::cast_slice_mut(out)),
-            LaneData::Bytes(data) => self.rows(data, start, out),
+            LaneData::Words(data) => {
+                let squares = Squares::native();
+                let whole = |first, out: &mut [u32], pitch| {
+                    squares.transpose(data, first, self.across.stride, out, pitch);
+                };
+                self.rows(data, start, bytemuck::cast_slice_mut(out), whole);
+            }
+            LaneData::Halves(data) => {
+                let out = bytemuck::cast_slice_mut(out);
+                self.rows(data, start, out, |first, out, pitch| {
+                    self.square(data, first, out, pitch, [SIDE; 2])
+                });
+            }
+            LaneData::Bytes(data) => {
+                self.rows(data, start, out, |first, out, pitch| {
+                    self.square(data, first, out, pitch, [SIDE; 2])
+                });
+            }
             LaneData::Iota => unreachable!("`of` takes a value"),
         }
     }
 
-    fn rows<T: Copy + Default>(&self, data: &[T], start: usize, mut out: &mut [T]) {
+    /// Copies rows of the result. `whole` copies a square whose first element lies at a position.
+    fn rows<T: Copy>(
+        &self,
+        data: &[T],
+        start: usize,
+        mut out: &mut [T],
+        whole: impl Fn(i64, &mut [T], usize) + Copy,
+    ) {
         let len = self.row_len();
         let mut row = start / len;
         while !out.is_empty() {
@@ -79,7 +102,7 @@ impl<'a> Transposed<'a> {
             let mut between = Walk::from(&self.between, first + at as i64, 0);
             for column in (0..len).step_by(self.across.dim) {
                 let (first, _) = between.next(1);
-                self.block(data, first, &mut block[column..], len);
+                self.block(data, first, &mut block[column..], len, whole);
             }
             (row, out) = (row + count, rest);
         }
@@ -87,46 +110,61 @@ impl<'a> Transposed<'a> {
 
     /// Copies a block of rows of `pitch` elements, of which it has those along the innermost axis. The first element lies
     /// at `first`.
-    fn block<T: Copy + Default>(&self, data: &[T], first: i64, out: &mut [T], pitch: usize) {
+    fn block<T: Copy>(
+        &self,
+        data: &[T],
+        first: i64,
+        out: &mut [T],
+        pitch: usize,
+        whole: impl Fn(i64, &mut [T], usize),
+    ) {
         let Axis { dim, stride } = self.across;
         let rows = out.len().div_ceil(pitch);
+        if dim < SIDE {
+            return self.square(data, first, out, pitch, [rows, dim]);
+        }
         for near in (0..dim).step_by(BLOCK) {
             for row in (0..rows).step_by(SIDE) {
                 for column in (near..dim.min(near + BLOCK)).step_by(SIDE) {
-                    let from = |k: usize| (first + (column + k) as i64 * stride) as usize + row;
-                    let size = [SIDE.min(rows - row), SIDE.min(dim - column)];
-                    square(data, from, &mut out[row * pitch + column..], pitch, size);
+                    let first = first + column as i64 * stride + row as i64;
+                    let out = &mut out[row * pitch + column..];
+                    match [SIDE.min(rows - row), SIDE.min(dim - column)] {
+                        [SIDE, SIDE] => whole(first, out, pitch),
+                        size => self.square(data, first, out, pitch, size),
+                    }
                 }
+            }
+        }
+    }
+
+    /// Copies a rectangle of so many rows and columns of the result, at most [`SIDE`] columns.
+    fn square<T: Copy>(
+        &self,
+        data: &[T],
+        first: i64,
+        out: &mut [T],
+        pitch: usize,
+        [rows, columns]: [usize; 2],
+    ) {
+        let line = |k: usize| &data[(first + k as i64 * self.across.stride) as usize..][..rows];
+        if [columns, pitch] == [3; 2] {
+            return in_turns(array::from_fn::<_, 3, _>(line), out);
+        }
+        let lines: SmallVec<[&[T]; SIDE]> = (0..columns).map(line).collect();
+        for (row, out) in out.chunks_mut(pitch).take(rows).enumerate() {
+            for (out, line) in out.iter_mut().zip(&lines) {
+                *out = line[row];
             }
         }
     }
 }
 
-/// Copies a square to `rows` rows of `out`, `pitch` elements apart. The column `k` lies in `data` from `from(k)` on.
-#[inline(always)]
-fn square<T: Copy + Default>(
-    data: &[T],
-    from: impl Fn(usize) -> usize,
-    out: &mut [T],
-    pitch: usize,
-    [rows, columns]: [usize; 2],
-) {
-    if [rows, columns] == [SIDE; 2] {
-        let lines: [&[T; SIDE]; SIDE] = array::from_fn(|k| {
-            data[from(k)..].first_chunk().expect("a column of a square has as many elements")
-        });
-        for (row, out) in out.chunks_mut(pitch).take(SIDE).enumerate() {
-            for (out, line) in out.iter_mut().zip(lines) {
-                *out = line[row];
-            }
-        }
-        return;
-    }
-    for k in 0..columns {
-        let line = &data[from(k)..][..rows];
-        for (row, &element) in line.iter().enumerate() {
-            out[row * pitch + k] = element;
-        }
+/// Copies the elements of lines in turns, as the colours of an image are stored for each point.
+fn in_turns<T: Copy, const N: usize>(lines: [&[T]; N], out: &mut [T]) {
+    let (rows, _) = out.as_chunks_mut::<N>();
+    let lines = lines.map(|line| &line[..rows.len()]);
+    for (row, out) in rows.iter_mut().enumerate() {
+        *out = lines.map(|line| line[row]);
     }
 }
 

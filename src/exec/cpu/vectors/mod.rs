@@ -5,6 +5,7 @@ pub(crate) mod exponential;
 pub(crate) mod links;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod plain;
+pub(crate) mod square;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
 #[cfg(target_arch = "x86_64")]

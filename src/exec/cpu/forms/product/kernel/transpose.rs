@@ -2,9 +2,7 @@
 
 use super::operands::Rows;
 use crate::exec::cpu::vectors::SimdVector;
-
-/// Most elements of a vector.
-const MOST: usize = 16;
+use crate::exec::cpu::vectors::square::{MOST, transposed};
 
 /// As the kernel's `transpose`, for panels of `wide` columns, a multiple of the vector's length.
 ///
@@ -31,18 +29,8 @@ pub(super) unsafe fn transpose<V: SimdVector>(
                 // SAFETY: as the caller promises, the elements exist.
                 *vector = unsafe { V::load_first(from, rows) };
             }
-            // Each pass sorts the elements of all vectors, one after the other, by the lowest bit of their positions: in the
-            // end, the bits of the lane and those of the vector have changed places.
-            let mut bits = V::LEN;
-            while bits > 1 {
-                let before = square;
-                for at in 0..V::LEN / 2 {
-                    // SAFETY: the processor has the instructions, as the caller promises.
-                    let [even, odd] = unsafe { before[2 * at].unzip(before[2 * at + 1]) };
-                    (square[at], square[V::LEN / 2 + at]) = (even, odd);
-                }
-                bits /= 2;
-            }
+            // SAFETY: the processor has the instructions, as the caller promises.
+            square = unsafe { transposed(square) };
             for (at, vector) in square.into_iter().enumerate().take(rows) {
                 let to = panel.wrapping_add((k + at) * wide);
                 // SAFETY: as the caller promises, the panels have all rows.
