@@ -49,6 +49,12 @@ def batch_norm():
     return graph
 
 
+def permute(axes, *shape):
+    graph = Graph()
+    graph.op("Transpose", graph.input("x", shape), perm=axes)
+    return graph
+
+
 def rows(kind, weights=(), **options):
     graph = Graph()
     weights = [graph.weight(name, [1024]) for name in weights]
@@ -148,6 +154,9 @@ OPERATIONS = {
     "global_avg_pool": lambda: pool("GlobalAveragePool", 56),
     "resize_bilinear_x2": resize,
     "batch_norm": batch_norm,
+    "transpose_2048": lambda: permute([1, 0], 2048, 2048),
+    "channels_last": lambda: permute([0, 2, 3, 1], 8, 64, 56, 56),
+    "channels_first": lambda: permute([0, 3, 1, 2], 8, 56, 56, 64),
     "layer_norm": lambda: rows("LayerNormalization", ["weight", "bias"], epsilon=1e-5),
     "softmax": lambda: rows("Softmax"),
     "log_softmax": lambda: rows("LogSoftmax"),

@@ -2,6 +2,7 @@
 
 mod convolutions;
 mod elements;
+mod movement;
 mod products;
 mod rows;
 mod sequences;
@@ -114,6 +115,7 @@ pub fn all() -> Vec<Case> {
     let operations = [
         convolutions::cases(),
         windows::cases(),
+        movement::cases(),
         rows::cases(),
         products::cases(),
         sequences::cases(),
