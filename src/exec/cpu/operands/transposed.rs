@@ -3,16 +3,19 @@
 //! Where neighbours of the result lie far apart, a copy in the order of the result reads a whole line of the cache for each
 //! element. A square reads its lines once. A transpose of 2048 by 2048 words then takes a quarter of the time.
 
-use std::array;
+use std::{array, slice};
 
 use smallvec::SmallVec;
 
 use super::data::LaneData;
+use super::output::{OutputPart, for_each, parts_with_spinning_helpers, split};
 use super::walk::{Axes, Axis, Walk, collapse};
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::vectors::square::{MOST as SIDE, Squares};
 
+/// The cost of an element, in words moved.
+const COST: u64 = 24;
 /// Elements along a side of a block of squares, whose lines share pages.
 const BLOCK: usize = 4 * SIDE;
 /// Least elements along the axis that is contiguous in memory. With fewer, a copy by strides reads whole lines too.
@@ -54,13 +57,25 @@ impl<'a> Transposed<'a> {
     }
 
     /// Elements of the result for each element along the contiguous axis.
-    pub fn row_len(&self) -> usize {
+    fn row_len(&self) -> usize {
         self.across.dim * self.between.iter().map(|axis| axis.dim).product::<usize>()
+    }
+
+    /// Copies all elements to `out`, which has the type of the value.
+    pub fn copy_to(&self, out: &mut HostBuffer) {
+        let parts = parts_with_spinning_helpers(COST * out.len() as u64);
+        let outputs = slice::from_mut(out);
+        let work = |(): &mut (), part: OutputPart<'_>| {
+            for (_, bytes) in part.outputs {
+                self.copy(part.start, bytes);
+            }
+        };
+        for_each(split(outputs, parts, self.row_len()), || (), work);
     }
 
     /// Copies the elements from `start` on to the bytes of `out`, which have the type of the value. Both are whole rows of
     /// [`row_len`](Self::row_len).
-    pub fn copy(&self, start: usize, out: &mut [u8]) {
+    fn copy(&self, start: usize, out: &mut [u8]) {
         match self.data {
             LaneData::Words(data) => {
                 let squares = Squares::native();

@@ -2,13 +2,13 @@
 
 mod border;
 mod join;
-mod permute;
 
 use self::border::BorderedMap;
 use self::join::JoinedMap;
-use self::permute::PermutedMap;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, for_each, parts_with_spinning_helpers, split};
+use crate::exec::cpu::operands::{
+    BoundInput, Transposed, for_each, parts_with_spinning_helpers, split,
+};
 use crate::exec::cpu::tape::Machine;
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::plan::{MapForm, Space};
@@ -20,8 +20,8 @@ pub(crate) fn run(job: &StepJob<'_>, form: &MapForm, outputs: &mut [HostBuffer])
     if let Some(map) = JoinedMap::of(job, form) {
         return map.run(outputs);
     }
-    if let Some(map) = PermutedMap::of(job) {
-        return map.run(outputs);
+    if let Some(transposed) = transposed(job) {
+        return transposed.copy_to(&mut outputs[0]);
     }
     let inputs = job.inputs(Space::Main);
     let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
@@ -35,4 +35,12 @@ pub(crate) fn run(job: &StepJob<'_>, form: &MapForm, outputs: &mut [HostBuffer])
         || Machine::for_walk(tape, len.div_ceil(parts), len, converted),
         |machine, mut part| part.write(machine, &inputs, &[]),
     );
+}
+
+/// The value of a step that only puts its axes in another order, if neighbours of the result lie far apart.
+fn transposed<'a>(job: &StepJob<'a>) -> Option<Transposed<'a>> {
+    let [output] = &job.step.outputs[..] else { return None };
+    let (operand, _, buffer) = job.loaded(output.root)?;
+    let fits = operand.dtype == output.dtype && operand.view.is_inside(buffer.len());
+    if fits { Transposed::of(&operand.view, buffer) } else { None }
 }

@@ -10,7 +10,7 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::{BoundInput, OutputPart, for_each_part};
+use crate::exec::cpu::operands::{BoundInput, OutputPart, Transposed, for_each_part};
 use crate::exec::cpu::tape::{Machine, RegisterBank, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
 use crate::ops::RowKind;
@@ -155,8 +155,11 @@ pub(crate) fn write(
 
 /// Copies `from[i]` to `to[view(i)]` for each i.
 pub(crate) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
-    let len = to.len();
-    let input = BoundInput::elements(&inverse(view), from);
+    let (len, view) = (to.len(), inverse(view));
+    if let Some(transposed) = Transposed::of(&view, from) {
+        return transposed.copy_to(to);
+    }
+    let input = BoundInput::elements(&view, from);
     for_each_part(
         std::slice::from_mut(to),
         len as u64 * 4,
