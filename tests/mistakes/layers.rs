@@ -126,10 +126,18 @@ fn recurrent_layers() {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 2, 6]), cell(b, 3, 3, 5));
         b.gru(x, &[cell], h, forwards).0
     });
-    refused(&misshaped("gru_cell: bias", "[5]", "[15]"), |b| {
+    let of_input = "gru_cell: bias of the inputs (the first of two, PyTorch's `bias_ih`)";
+    refused(&misshaped(of_input, "[5]", "[15]"), |b| {
         let (x, h) = (zeros(b, [2, 3]), zeros(b, [2, 5]));
         let (input, hidden) = (zeros(b, [15, 3]), zeros(b, [15, 5]));
         b.gru_cell(x, h, CellWeights::with_bias(b, input, hidden, [zeros(b, [5]); 2]))
+    });
+    let of_hidden = "lstm: bias of the hidden state (the second of two, PyTorch's `bias_hh`)";
+    refused(&misshaped(of_hidden, "[15]", "[20]"), |b| {
+        let (input, hidden) = (zeros(b, [20, 3]), zeros(b, [20, 5]));
+        let bias = [zeros(b, [20]), zeros(b, [15])];
+        let weights = CellWeights::with_bias(b, input, hidden, bias);
+        b.lstm(zeros(b, [7, 2, 3]), &[weights], None, forwards).0
     });
 }
 

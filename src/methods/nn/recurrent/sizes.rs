@@ -11,6 +11,12 @@ use crate::record::Refusal;
 /// The words for inputs that the caller gave.
 pub(super) const X: &str = "x";
 
+/// The names of the biases of a cell, in their order.
+const BIASES: [&str; 2] = [
+    "bias of the inputs (the first of two, PyTorch's `bias_ih`)",
+    "bias of the hidden state (the second of two, PyTorch's `bias_hh`)",
+];
+
 /// The inputs `[…, B, I]` of a layer, with the words of messages for them.
 #[derive(Clone, Copy)]
 pub(super) struct LayerInput<'b, T> {
@@ -42,7 +48,9 @@ pub(super) fn batch_and_width<'b, T: Float>(
         return Err(wide(what, &x, batch_first, taken, &given.input).into());
     }
     let size = given.checked(cell, width, of_state)?;
-    check_shape("bias", weights.bias.into_iter().flatten(), cell.gates() * size)?;
+    for (what, bias) in BIASES.into_iter().zip(weights.bias.into_iter().flatten()) {
+        check_shape(what, [bias], cell.gates() * size)?;
+    }
     Ok([batch, size])
 }
 
