@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::wording::{
-    foreign, or_a_name, other_results, other_rows, others, quoted, type_to_ask_for,
+    foreign, or_a_name, other_results, other_rows, other_tensors, others, quoted, type_to_ask_for,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -305,7 +305,7 @@ pub enum DataError {
     )]
     Function(Origin),
     /// A file has no tensor of the name.
-    #[error("{file}: there is no tensor {}{}", quoted(name), others(name, there))]
+    #[error("{file}: there is no tensor {}{}", quoted(name), other_tensors(name, there))]
     NoTensor {
         /// The file's path.
         file: String,

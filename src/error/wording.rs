@@ -158,6 +158,19 @@ pub(super) fn other_results(name: &str, there: &[String], recorded: &[String]) -
     }
 }
 
+/// As [`others`], for tensors of a file, with the prefix under which there is one of the name.
+pub(super) fn other_tensors(name: &str, there: &[String]) -> String {
+    let ends_there = |prefix: &&str| !name.is_empty() && prefix.ends_with(['.', '/']);
+    let mut prefixes = there.iter().filter_map(|other| other.strip_suffix(name).filter(ends_there));
+    let prefix = match (prefixes.next(), prefixes.next()) {
+        (Some(prefix), None) => {
+            format!("; {} is the prefix of one: `Weights::prefix` takes it", quoted(prefix))
+        }
+        _ => String::new(),
+    };
+    others(name, there) + &prefix
+}
+
 /// The end of a message that asks for an id: the names that do as well.
 pub(super) fn or_a_name(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!(", or a name: {}", listed(there)) }
