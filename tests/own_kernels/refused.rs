@@ -231,7 +231,8 @@ async fn functions_of_other_types_than_the_kernels_are_mistakes() {
             let batch = GpuCommandBatch::new(&device);
             let kernel = in_one_group(COUNTS).entry_point("count").input(batch.upload(&[1_u32]));
             let error = said(&batch, record(kernel)).expect_err(given);
-            assert!(error.ends_with(&format!("{rule} {given} for (u32) to u32")), "{error}");
+            let kernel = "where the kernel has (u32) to u32";
+            assert!(error.ends_with(&format!("{rule} {given}, {kernel}")), "{error}");
         };
         refused("(u32) to i32", &|kernel| kernel.on_cpu(|_: &[u32], _: &mut [i32]| {}));
         refused("(f32) to u32", &|kernel| kernel.on_cpu(|_: &[f32], _: &mut [u32]| {}));
