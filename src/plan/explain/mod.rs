@@ -247,7 +247,11 @@ fn placed_by(placed: &PlacedGraph, chosen_by: Option<ChosenBy>, targets: &[Targe
     }
     let by = chosen_by.map_or(String::new(), |chosen_by| format!("placed by {chosen_by}: "));
     let measured = targets.iter().all(|target| target.profile.measured);
-    let figures = if measured { "" } else { " (by typical figures, none were measured)" };
+    let figures = if measured {
+        ""
+    } else {
+        " (by typical figures, none were measured: `Device::calibrate` measures)"
+    };
     format!("{by}{}{figures}", times.join("; "))
 }
 
