@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use self::repeats::Steps;
+pub(crate) use self::repeats::{Line, Steps, lines};
 use self::side_table::table;
 use self::text::Printer;
 use self::value_names::value_names;
