@@ -22,7 +22,7 @@ async fn faults<T: Element>(
     assert!(fault.place.file().ends_with("faults.rs"), "{fault}");
     let place = format!("{}:{}: ", fault.place.file(), fault.place.line());
     let text = fault.to_string();
-    let text = text.split("; the table is ").next().expect("a message");
+    let text = text.split("; the indices are ").next().expect("a message");
     assert_eq!(text, place + want, "on {}", device.info().name);
     fault
 }
@@ -47,7 +47,7 @@ async fn indices_out_of_range_of_both_signs() {
         let want = "gather: index 10 at [2] is out of range for axis 0 of size 10";
         let fault =
             faults(&device, want, |b| table(b).gather(b.upload(&[0_i32, 9, 10, -1]), 0)).await;
-        let FaultKind::Index { index: Some(10), axis: 0, size: 10, table: Some(indexed) } =
+        let FaultKind::Index { index: Some(10), axis: 0, size: 10, table: Some(indexed), .. } =
             fault.what.clone()
         else {
             panic!("{fault}")
@@ -80,6 +80,31 @@ async fn indices_out_of_range_of_both_signs() {
             b.upload::<f32>(&[]).gather(b.upload(&[0_u32, 0, 0, 0, 0]), 0)
         })
         .await;
+    }
+}
+
+/// The indices have the name of what they were made of, and the table the rows of the run, not of its padded chunk.
+#[tokio::test]
+async fn indices_and_tables_of_runs_with_rows_are_named() {
+    for device in devices().await {
+        let batch = GpuCommandBatch::new(&device);
+        let line = line!() + 1;
+        let x = batch.input::<f32>("x", [4, 5]).exp().named("powers");
+        let ids = batch.input::<u32>("ids", 4);
+        x.take_along_axis(ids.unsqueeze(1), 1).named("y");
+        let program = batch.compile().await.expect("a program");
+        let given = (("x", &[0.5_f32; 25]), ("ids", &[0_u32, 4, 1, 9, 2]));
+        let error = program.run_rows(given).await.expect_err("9 is out of range").to_string();
+        let at = |line| format!("(at {}:{line})", file!());
+        let want = format!(
+            "{}:{}: take_along_axis: index 9 at [3, 0] is out of range for axis 1 of size 5; the indices are \
+             input \"ids\" {}; the table is exp \"powers\" {}, of shape [5, 5]",
+            file!(),
+            line + 2,
+            at(line + 1),
+            at(line)
+        );
+        assert_eq!(error, want, "{}", device.info().name);
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use onetrip::{Device, GpuCommandBatch, Profile, Program};
+use onetrip::{CellWeights, Device, GpuCommandBatch, Profile, Program, Recurrence};
 
 /// Three kernels, one of which takes two dispatches on a GPU, and a result of no elements.
 async fn program(device: &Device) -> Program {
@@ -73,6 +73,26 @@ async fn the_table_has_a_line_for_each_kernel_and_stage() {
     }
     assert!(text.contains("\n  execute ") && text.contains("\n      compute "), "{text}");
     assert!(lines.iter().filter(|line| line.ends_with(" %")).count() >= 3, "{text}");
+}
+
+/// The text of a layer of many steps has its kinds of kernels first, and the kernels of its steps once.
+#[tokio::test]
+async fn kernels_that_repeat_are_printed_once() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.input::<f32>("x", [30, 2, 4]);
+    let cell = CellWeights::new(&batch, batch.full([12, 4], 0.5), batch.full([12, 4], 0.25));
+    batch.outputs(x.gru(&[cell], None, Recurrence::default()).0);
+    let program = batch.compile().await.expect("a program");
+    let profile = program.profile([("x", &[0.5_f32; 240])]).await.expect("a run");
+    let (text, whole) = (profile.to_string(), format!("{profile:#}"));
+    let lines = |text: &str| text.lines().count() - profile.stages.len() - profile.kinds().len();
+    let notes = usize::from(cfg!(debug_assertions));
+    assert_eq!(lines(&whole), 3 + notes + profile.kernels.len(), "{whole}");
+    assert!(lines(&text) < 3 + profile.kernels.len() / 2, "{text}");
+    let kinds = text.lines().nth(1 + notes).expect("a table");
+    assert!(kinds.trim_start().starts_with("kernels alike "), "{text}");
+    let folded = |line: &&str| line.starts_with("  … the same ") && line.ends_with('s');
+    assert!(text.lines().any(|line| folded(&line)) && !whole.contains('…'), "{text}");
 }
 
 /// The stage `run` compiles too, so that the head must not call another time by its name.

@@ -425,3 +425,26 @@ async fn one_input_needs_no_list() -> Result<(), Error> {
     assert_eq!(program.run_rows(("ids", &[1, 2, 3])).await?.read(y).await?, [2, 3, 4]);
     Ok(())
 }
+
+/// The name of a value that was recorded and not downloaded may be meant, if it is nearer than those of results.
+#[tokio::test]
+async fn a_name_near_that_of_a_value_without_download_says_so() -> Result<(), Error> {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.input::<f32>("x", 2);
+    x.exp().named("logits").sum(0).named("total");
+    let program = batch.compile().await?;
+    let outputs = program.run([(x, &[0.0, 1.0])]).await?;
+    for (asked, rest) in [
+        (
+            "logit",
+            " (did you mean \"logits\"?); \"logits\" was recorded and is not downloaded: call `download` on it before \
+             `execute` or `compile`; results are \"total\"",
+        ),
+        ("totals", " (did you mean \"total\"?), but there is \"total\"; `name` gives names"),
+        ("zzz", ", but there is \"total\"; `name` gives names"),
+    ] {
+        let error = outputs.read::<f32>(asked).await.expect_err(asked).to_string();
+        assert_eq!(error, format!("no result is called {asked:?}{rest}"));
+    }
+    Ok(())
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use onetrip::bytemuck::cast_slice;
 use onetrip::{
     CellWeights, ClassLoss, Device, Error, GpuCommandBatch, Input, LossReduction, Recurrence,
-    Result, RowResult, RowsError, RunError, Tensor,
+    Result, RowResult, RowsError, RunError, Tensor, Wgsl,
 };
 
 fn numbers(count: usize) -> Vec<f32> {
@@ -108,26 +108,112 @@ async fn padded_on(device: &Device) -> Result<()> {
     Ok(())
 }
 
+/// The text of a kernel of the user's own that copies `x`.
+const COPY: &str = "
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < arrayLength(&y) { y[id.x] = x[id.x]; }
+}";
+
+/// Each operation has a cure that fits it.
 #[tokio::test]
-async fn what_mixes_rows_is_named_with_its_place() -> Result<()> {
+async fn what_mixes_rows_is_named_with_its_place_and_a_cure() -> Result<()> {
     type Record = fn(&GpuCommandBatch);
-    let cases: [(&str, Record); 6] = [
-        ("softmax", |b| _ = b.input::<f32>("x", [4, 3]).softmax(0)),
-        ("flip", |b| _ = b.input::<f32>("x", [4, 3]).flip(0)),
-        ("cumsum", |b| _ = b.input::<f32>("x", [4, 3]).cumsum(0)),
-        ("reshape", |b| _ = b.input::<f32>("x", [4, 3]).reshape([2, 6])),
-        ("add", |b| _ = b.input::<f32>("x", [4, 3]) + b.arange(0.0_f32, 4.0, 1.0).reshape([4, 1])),
-        ("mean", |b| {
-            let x = b.input::<f32>("x", [4, 3]);
-            _ = x - x.mean(0);
-        }),
+    let along = "it goes along the axis of rows";
+    let other_axis = "give it another axis, name the inputs with rows by `rows_of`";
+    let some = "it takes some rows, or takes them in another order";
+    let before_run = "do that to another axis or to the data before the run";
+    let by_position = "it takes rows by their positions";
+    let fixed_table = "give the table as an input without rows (`rows_of` names those with rows)";
+    let cases: [(&str, Record, &str, &str); 13] = [
+        ("softmax", |b| _ = b.input::<f32>("x", [4, 3]).softmax(0), along, other_axis),
+        ("cumsum", |b| _ = b.input::<f32>("x", [4, 3]).cumsum(0), along, other_axis),
+        ("flip", |b| _ = b.input::<f32>("x", [4, 3]).flip(0), some, before_run),
+        (
+            "pad",
+            |b| _ = b.input::<f32>("x", [4, 3]).pad([(1, 0), (0, 0)], 0.0),
+            "it pads the axis of rows",
+            "pad another axis or the data before the run",
+        ),
+        (
+            "concat",
+            |b| _ = b.concat([b.full([1, 3], 0.0_f32), b.input("x", [4, 3])], 0),
+            "it joins rows with others",
+            "join along another axis or before the run",
+        ),
+        (
+            "reshape",
+            |b| _ = b.input::<f32>("x", [4, 3]).reshape([2, 6]),
+            "it splits the axis of rows",
+            "keep that axis whole and reshape the others, name the inputs with rows by `rows_of`",
+        ),
+        (
+            "argmax",
+            |b| _ = b.input::<f32>("x", [4, 3]).argmax(0),
+            "of reductions over rows, `sum`, `mean`, `amax` and `amin` can be joined",
+            "reduce another axis, name the inputs with rows by `rows_of`",
+        ),
+        (
+            "mean",
+            |b| {
+                let x = b.input::<f32>("x", [4, 3]);
+                _ = x - x.mean(0);
+            },
+            "its result is read beside rows or another reduction",
+            "reduce another axis, make the reduction a program of its own, whose result is an input without rows here \
+             (`rows_of` names those with rows)",
+        ),
+        (
+            "exp",
+            |b| _ = b.input::<f32>("x", [4, 3]).mean(0).exp(),
+            "it changes a reduction over rows, which then cannot be joined",
+            "make the reduction the result, and do this with what the run returns",
+        ),
+        (
+            "gather",
+            |b| _ = b.input::<f32>("x", [4, 5, 3]).gather(b.input::<u32>("lengths", 4), 1),
+            "it takes the elements at the indices of all rows from each row",
+            "take those of each row by `take_along_axis`, with indices of as many axes as the table (`unsqueeze` adds them)",
+        ),
+        (
+            "embedding",
+            |b| _ = b.input::<f32>("x", [4, 3]).embedding(b.input::<u32>("ids", 4)),
+            by_position,
+            fixed_table,
+        ),
+        (
+            "take_along_axis",
+            |b| _ = b.input::<f32>("x", [4, 3]).take_along_axis(b.input::<u32>("at", [4, 3]), 0),
+            by_position,
+            fixed_table,
+        ),
+        (
+            "wgsl",
+            |b| {
+                let kernel = Wgsl::new(COPY).input(b.input::<f32>("x", [4, 3])).groups([1, 1, 1]);
+                let copy = |x: &[f32], y: &mut [f32]| y.copy_from_slice(x);
+                _ = b.wgsl::<f32>(kernel.on_cpu(copy), [4, 3]);
+            },
+            "it is a custom kernel, which may read any row",
+            "write it as operations on tensors, which are traced",
+        ),
     ];
-    for (op, record) in cases {
+    for (op, record, why, cure) in cases {
         let batch = GpuCommandBatch::new(&Device::cpu());
         record(&batch);
         let error = batch.compile().await?.rows().unwrap_err().to_string();
-        assert!(error.starts_with(op) && error.contains("rows.rs:"), "{op}: {error}");
+        assert!(error.starts_with(&format!("{op} (at tests/rows.rs:")), "{error}");
+        assert!(error.contains(&format!(") mixes rows: {why}; rows are axis 0 of ")), "{error}");
+        let end = format!(": {cure}, or record a program for each number of rows and `run` it");
+        assert!(error.ends_with(&end), "{op}: {error}");
     }
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let _ = batch.input::<f32>("x", [4, 3]) + batch.arange(0.0_f32, 4.0, 1.0).reshape([4, 1]);
+    let error = batch.compile().await?.rows().unwrap_err().to_string();
+    assert!(error.starts_with("add") && error.contains("rows.rs:"), "{error}");
     Ok(())
 }
 
@@ -218,8 +304,9 @@ async fn the_axes_that_were_taken_for_rows_are_named() -> Result<()> {
     let x = format!("axis 0 of input \"x\" (at tests/rows.rs:{line}) of shape [4, 4, 3]");
     assert!(
         error.starts_with("gru (at ")
-            && error.contains(&format!(
-                "; rows are {x}: give them by `Recurrence {{ batch_first: true"
+            && error.ends_with(&format!(
+                "; rows are {x}: give them by `Recurrence {{ batch_first: true, .. }}`, which makes axis 1 that of time, \
+                 name the inputs with rows by `rows_of`, or record a program for each number of rows and `run` it"
             )),
         "{error}"
     );

@@ -190,28 +190,28 @@ pub trait Element:
 /// An element type with arithmetic: all but `bool`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element type",
-    note = "`f32`, `f16`, `i32` and `u32` are; `cast` converts"
+    note = "`f32`, `f16`, `i32` and `u32` are; `.cast::<f32>()` converts a tensor"
 )]
 pub trait Numeric: Element {}
 
 /// A numeric type with a sign: `f32`, `f16`, `i32`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a signed element type",
-    note = "`f32`, `f16` and `i32` are; `cast` converts"
+    note = "`f32`, `f16` and `i32` are; `.cast::<f32>()` converts a tensor"
 )]
 pub trait Signed: Numeric {}
 
 /// A floating-point type: `f32` or `f16`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element type",
-    note = "`f32` and `f16` are; `cast` converts"
+    note = "`f32` and `f16` are; `.cast::<f32>()` converts a tensor"
 )]
 pub trait Float: Signed {}
 
 /// An integer type that can say which element: `i32` or `u32`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an index type",
-    note = "`i32` and `u32` are; `cast` converts"
+    note = "`i32` and `u32` are; `.cast::<i32>()` converts a tensor"
 )]
 pub trait Index: Numeric {}
 

@@ -114,7 +114,7 @@ impl Wgsl {
                     what: "the function of `Wgsl::on_cpu`",
                     must: "of the element types of the inputs, in order, and of the result",
                     given: format!(
-                        "{} for {}",
+                        "{}, where the kernel has {}",
                         signature(inputs, *result),
                         signature(&wanted, dtype)
                     ),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::wording::{foreign, or_a_name, other_rows, others, quoted, type_to_ask_for};
+use super::wording::{
+    foreign, or_a_name, other_results, other_rows, other_tensors, others, quoted, type_to_ask_for,
+};
 use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::base::shape::{MAX_RANK, Shape};
@@ -82,12 +84,14 @@ pub enum ReadError {
         made_at: Option<Place>,
     },
     /// No result has the name.
-    #[error("no result is called {}{}; `name` gives names", quoted(name), others(name, there))]
+    #[error("no result is called {}{}", quoted(name), other_results(name, there, recorded))]
     UnknownName {
         /// The request.
         name: String,
         /// The names of all results that have one.
         there: Vec<String>,
+        /// The names of values that operations make and that are no results.
+        recorded: Vec<String>,
     },
     /// Elements of another type than the result has.
     #[error("{of} has elements of type {found}, not {asked}; read it as {found}")]
@@ -301,7 +305,7 @@ pub enum DataError {
     )]
     Function(Origin),
     /// A file has no tensor of the name.
-    #[error("{file}: there is no tensor {}{}", quoted(name), others(name, there))]
+    #[error("{file}: there is no tensor {}{}", quoted(name), other_tensors(name, there))]
     NoTensor {
         /// The file's path.
         file: String,

@@ -225,7 +225,7 @@ pub enum MistakeKind {
         /// The shape that would fit.
         wanted: Shape,
         /// The cure.
-        fix: &'static str,
+        fix: std::borrow::Cow<'static, str>,
     },
     /// Two shapes that must be equal.
     #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]

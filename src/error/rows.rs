@@ -25,13 +25,8 @@ use crate::base::shape::Shape;
 pub enum RowsError {
     /// An operation computes a row from others, or from its position.
     #[error(
-        "{of} mixes rows: {why}; rows are {}: {}, name the inputs with rows by `rows_of`, \
-         or run the program as it was recorded",
-        wording::rows_along(inputs),
-        match of.op {
-            "gru" | "lstm" => "give them by `Recurrence { batch_first: true, .. }`, which makes axis 1 that of time",
-            _ => "put rows in front",
-        }
+        "{of} mixes rows: {why}; rows are {}: {cure}, or record a program for each number of rows and `run` it",
+        wording::rows_along(inputs)
     )]
     Mixes {
         /// The operation.
@@ -40,6 +35,8 @@ pub enum RowsError {
         why: &'static str,
         /// The inputs that it depends on, each with its shape and with the axis that was taken for that of its rows.
         inputs: Vec<(Origin, Shape, usize)>,
+        /// The cure, as part of a sentence.
+        cure: &'static str,
     },
     /// An operation reads rows beside a value without rows that has an element for each recorded row.
     #[error(

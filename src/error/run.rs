@@ -50,6 +50,8 @@ pub enum FaultKind {
         size: usize,
         /// The table that was indexed, with its shape; `None` for the places of a scatter.
         table: Option<Box<(Origin, Shape)>>,
+        /// The indices; `None` for the places of a scatter.
+        indices: Option<Box<Origin>>,
     },
     /// A class that is none of those from 0 on.
     Class {
@@ -66,12 +68,17 @@ impl FaultKind {
     /// The message for the element `at` of the operation `op`.
     fn message(&self, op: &str, at: &[usize]) -> String {
         match self {
-            Self::Index { index, axis, size, table } => {
+            Self::Index { index, axis, size, table, indices } => {
                 let index = index.map_or("an index".to_owned(), |index| format!("index {index}"));
                 let table = table.as_deref().map_or(String::new(), |(of, shape)| {
                     format!("; the table is {of}, of shape {shape}")
                 });
-                format!("{index} at {at:?} is out of range for axis {axis} of size {size}{table}")
+                let indices = indices
+                    .as_deref()
+                    .map_or(String::new(), |of| format!("; the indices are {of}"));
+                format!(
+                    "{index} at {at:?} is out of range for axis {axis} of size {size}{indices}{table}"
+                )
             }
             Self::Class { class, classes } => {
                 let class = class.map_or("a class".to_owned(), |class| format!("class {class}"));

@@ -137,6 +137,40 @@ pub(super) fn others(name: &str, there: &[String]) -> String {
     format!("{}, but there {verb} {}", nearest(name, there), listed(there))
 }
 
+/// As [`others`], for results by name: of values that were `recorded` and are no results, one may be meant.
+pub(super) fn other_results(name: &str, there: &[String], recorded: &[String]) -> String {
+    let similarity = |of: Option<(f64, &String)>| of.map_or(0.0, |(similarity, _)| similarity);
+    let (result, other) = (most_similar(name, there), most_similar(name, recorded));
+    match other {
+        Some((_, value)) if similarity(other) > similarity(result) => {
+            let value = quoted(value);
+            let list = if there.is_empty() {
+                String::new()
+            } else {
+                format!("; results are {}", listed(there))
+            };
+            format!(
+                " (did you mean {value}?); {value} was recorded and is not downloaded: call `download` on it before \
+                 `execute` or `compile`{list}"
+            )
+        }
+        _ => format!("{}; `name` gives names", others(name, there)),
+    }
+}
+
+/// As [`others`], for tensors of a file, with the prefix under which there is one of the name.
+pub(super) fn other_tensors(name: &str, there: &[String]) -> String {
+    let ends_there = |prefix: &&str| !name.is_empty() && prefix.ends_with(['.', '/']);
+    let mut prefixes = there.iter().filter_map(|other| other.strip_suffix(name).filter(ends_there));
+    let prefix = match (prefixes.next(), prefixes.next()) {
+        (Some(prefix), None) => {
+            format!("; {} is the prefix of one: `Weights::prefix` takes it", quoted(prefix))
+        }
+        _ => String::new(),
+    };
+    others(name, there) + &prefix
+}
+
 /// The end of a message that asks for an id: the names that do as well.
 pub(super) fn or_a_name(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!(", or a name: {}", listed(there)) }
@@ -201,23 +235,28 @@ fn made(batch: &str, made_at: Option<&Place>) -> String {
 
 /// The name among `there` that is nearest to `name`, as a question.
 fn nearest(name: &str, there: &[String]) -> String {
+    most_similar(name, there)
+        .map_or_else(String::new, |(_, other)| format!(" (did you mean {}?)", quoted(other)))
+}
+
+/// The name among `there` that is most similar to `name`, with its similarity, if that is worth a question.
+fn most_similar<'a>(name: &str, there: &'a [String]) -> Option<(f64, &'a String)> {
     /// Least similarity that is worth a question, by Jaro and Winkler.
     const LEAST: f64 = 0.75;
     /// Longest name that is compared: the time grows as the product of both lengths.
     const LONGEST: usize = 1024;
     if name.len() > LONGEST {
-        return String::new();
+        return None;
     }
     let lower = name.to_lowercase();
     let similarity =
-        |other: &String| (strsim::jaro_winkler(&lower, &other.to_lowercase()), other.clone());
+        |other: &'a String| (strsim::jaro_winkler(&lower, &other.to_lowercase()), other);
     let best = there
         .iter()
         .filter(|other| other.len() <= LONGEST)
         .map(similarity)
         .max_by(|a, b| a.0.total_cmp(&b.0));
-    let best = best.filter(|&(similarity, _)| similarity >= LEAST);
-    best.map_or_else(String::new, |(_, other)| format!(" (did you mean {}?)", quoted(&other)))
+    best.filter(|&(similarity, _)| similarity >= LEAST)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(super) fn fault(
         Op::InRange { axis, size, .. } => {
             let index = known_integer(graph, uploads, node.inputs[0], at);
             let what = match axis {
-                Some(axis) => FaultKind::Index { index, axis, size, table: None },
+                Some(axis) => FaultKind::Index { index, axis, size, table: None, indices: None },
                 None => FaultKind::Class { class: index, classes: size },
             };
             (&node.ty.shape, what)
@@ -32,18 +32,28 @@ pub(super) fn fault(
             let [table, indices] = [0, 1].map(|input| node.inputs[input]);
             let shape = graph[table].ty.shape.clone();
             let (size, index) = (shape[axis], known_integer(graph, uploads, indices, at));
-            let table = Some(Box::new((table_origin(recorded, table), shape)));
-            (&graph[indices].ty.shape, FaultKind::Index { index, axis, size, table })
+            let table = Some(Box::new((source(recorded, table), shape)));
+            let of = Some(Box::new(source(recorded, moved_from(recorded, indices))));
+            (&graph[indices].ty.shape, FaultKind::Index { index, axis, size, table, indices: of })
         }
         _ => (&node.ty.shape, FaultKind::DivisionByZero),
     };
     Fault { place: node.place.clone(), op: node.name, at: coordinates(shape, at), what }
 }
 
-/// The origin of a table: that of the resident behind it, since the node has the name of the method that bound it.
-fn table_origin(recorded: &Record, table: NodeId) -> Origin {
-    let origin = recorded.origin(table);
-    match recorded.graph[table].op {
+/// The value from which moves made indices: the first one back that has a name or is no move.
+fn moved_from(recorded: &Record, mut indices: NodeId) -> NodeId {
+    let Record { graph, names, .. } = recorded;
+    while let (Op::Move { .. }, None) = (&graph[indices].op, names.first(indices)) {
+        indices = graph[indices].inputs[0];
+    }
+    indices
+}
+
+/// The origin of a value: that of the resident behind it, since the node has the name of the method that bound it.
+fn source(recorded: &Record, value: NodeId) -> Origin {
+    let origin = recorded.origin(value);
+    match recorded.graph[value].op {
         Op::Resident(at) => {
             let resident = recorded.residents[at as usize].origin();
             Origin { name: origin.name.or(resident.name), ..resident }

@@ -66,6 +66,7 @@ fn cell(b: &GpuCommandBatch, gates: usize, input: usize, size: usize) -> CellWei
 fn recurrent_layers() {
     let (forwards, both) =
         (Recurrence::default(), Recurrence { bidirectional: true, ..Recurrence::default() });
+    let batch_first = Recurrence { batch_first: true, ..forwards };
     refused(
         "lstm: the number of steps must be at most 1048576; hand the states on from part to part, not 1048577",
         |b| {
@@ -84,12 +85,32 @@ fn recurrent_layers() {
             b.gru(x, &[cell], None, forwards).0
         },
     );
-    refused(&misshaped("lstm: input weights", "[20, 4]", "[20, 3]"), |b| {
+    // The message is about x where both weights fit but for its width.
+    let wide = |x: &str, given: &str, wanted: &str, weights: &str, width: usize| {
+        format!(
+            "{x} of shape {given}, where the other shapes ask for {wanted}; input weights of shape {weights} take inputs \
+             of width {width}: change these, or the weights"
+        )
+    };
+    let wide_x = |op: &str, given: &str, wanted: &str, weights: &str, width: usize| {
+        let text = wide(&format!("{op}: x"), given, wanted, weights, width);
+        format!("{text} (the width of an `embedding` is the last axis of its table)")
+    };
+    refused(&wide_x("lstm", "[7, 2, 3]", "[7, 2, 4]", "[20, 4]", 4), |b| {
         let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
         b.lstm(x, &[cell], None, forwards).0
     });
+    refused(&wide_x("gru", "[2, 7, 50]", "[2, 7, 8]", "[15, 8]", 8), |b| {
+        let (table, ids, how) = (zeros(b, [8, 50]), b.full([2, 7], 0_u32), batch_first);
+        b.gru(b.embedding(table, ids), &[cell(b, 3, 8, 5)], None, how).0
+    });
+    refused(&wide_x("gru_cell", "[2, 3]", "[2, 4]", "[15, 4]", 4), |b| {
+        let (x, h) = (zeros(b, [2, 3]), zeros(b, [2, 5]));
+        b.gru_cell(x, h, cell(b, 3, 4, 5))
+    });
     // The second layer takes what the first gives.
-    refused(&misshaped("gru: input weights", "[18, 3]", "[18, 5]"), |b| {
+    let before = "gru: result of the layer before";
+    refused(&wide(before, "[7, 2, 5]", "[7, 2, 3]", "[18, 3]", 3), |b| {
         let (x, cells) = (zeros(b, [7, 2, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
         b.gru(x, &cells, None, forwards).0
     });
@@ -105,10 +126,18 @@ fn recurrent_layers() {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 2, 6]), cell(b, 3, 3, 5));
         b.gru(x, &[cell], h, forwards).0
     });
-    refused(&misshaped("gru_cell: bias", "[5]", "[15]"), |b| {
+    let of_input = "gru_cell: bias of the inputs (the first of two, PyTorch's `bias_ih`)";
+    refused(&misshaped(of_input, "[5]", "[15]"), |b| {
         let (x, h) = (zeros(b, [2, 3]), zeros(b, [2, 5]));
         let (input, hidden) = (zeros(b, [15, 3]), zeros(b, [15, 5]));
         b.gru_cell(x, h, CellWeights::with_bias(b, input, hidden, [zeros(b, [5]); 2]))
+    });
+    let of_hidden = "lstm: bias of the hidden state (the second of two, PyTorch's `bias_hh`)";
+    refused(&misshaped(of_hidden, "[15]", "[20]"), |b| {
+        let (input, hidden) = (zeros(b, [20, 3]), zeros(b, [20, 5]));
+        let bias = [zeros(b, [20]), zeros(b, [15])];
+        let weights = CellWeights::with_bias(b, input, hidden, bias);
+        b.lstm(zeros(b, [7, 2, 3]), &[weights], None, forwards).0
     });
 }
 
@@ -137,7 +166,6 @@ fn weights_of_recurrent_layers() {
         (format!("gru: {of_gru}"), "gru: input weights".to_owned());
     for ([w, r], of, given, wanted, fix) in [
         ([hidden, input], &hidden_weights, "[15, 3]", "[15, 5]", swap),
-        ([hidden, hidden], &input_weights, "[15, 5]", "[15, 3]", any),
         ([input, [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", transpose),
         ([[3, 15], hidden], &input_weights, "[3, 15]", "[15, 3]", transpose),
         ([[3, 15], [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", "`transpose` both weights"),

@@ -122,6 +122,26 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
     }
 }
 
+/// A cast gives an input the elements that the source declares.
+#[cfg(feature = "gpu")]
+#[test]
+fn inputs_of_other_elements_are_to_be_cast() {
+    let source = "@group(0) @binding(0) var<storage, read> x: array<vec2<f32>>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(1) fn main() { y[0] = x[0].x; }";
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_i32, 2]);
+        batch.wgsl::<f32>(in_one_group(source).input(x), 1);
+    });
+    let want = "line 1 of the kernel: binding 0 is input 0: it must be `var<storage, read>` with an array of i32, or of \
+                its atomics or vectors of 2 or 4; or give it the input as f32: `.cast::<f32>()`";
+    assert_eq!(what.to_string(), want);
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.upload(&[1_i32, 2]).cast::<f32>();
+    batch.wgsl::<f32>(in_one_group(source).input(x), 1);
+    assert!(batch.check_recorded().is_ok());
+}
+
 /// Sizes tell the elements of the result that a kernel would not reach, and those beyond an input that it would.
 #[cfg(feature = "gpu")]
 #[test]
@@ -231,7 +251,8 @@ async fn functions_of_other_types_than_the_kernels_are_mistakes() {
             let batch = GpuCommandBatch::new(&device);
             let kernel = in_one_group(COUNTS).entry_point("count").input(batch.upload(&[1_u32]));
             let error = said(&batch, record(kernel)).expect_err(given);
-            assert!(error.ends_with(&format!("{rule} {given} for (u32) to u32")), "{error}");
+            let kernel = "where the kernel has (u32) to u32";
+            assert!(error.ends_with(&format!("{rule} {given}, {kernel}")), "{error}");
         };
         refused("(u32) to i32", &|kernel| kernel.on_cpu(|_: &[u32], _: &mut [i32]| {}));
         refused("(f32) to u32", &|kernel| kernel.on_cpu(|_: &[f32], _: &mut [u32]| {}));

@@ -9,6 +9,7 @@ use onetrip::{
 use wasm_bindgen::prelude::*;
 
 use crate::values::{object, seconds, set, shape_array};
+use crate::words::in_javascript;
 
 /// A plan: its kernels, their sides, and the predictions.
 #[wasm_bindgen]
@@ -35,7 +36,7 @@ impl Plan {
             ("peakBytes", (plan.peak_bytes() as f64).into()),
             ("predicted", plan.predicted_seconds().into()),
             ("predictions", predictions.into()),
-            ("text", plan.to_string().into()),
+            ("text", in_javascript(&plan.to_string()).into()),
         ])
         .into()
     }

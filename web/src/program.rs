@@ -14,6 +14,7 @@ use crate::thrown;
 use crate::values::{
     Elements, ToArray, about_input, bytes_of, for_dtype, for_elements, object, shape_array,
 };
+use crate::words::in_javascript;
 
 /// A program: recorded once, run as often as wanted.
 #[wasm_bindgen]
@@ -121,7 +122,10 @@ impl Program {
     /// The plan as text: the kernels, their side and the reason. Blocks of kernels that repeat are printed once; `plan()` has
     /// all of them.
     pub fn explain(&self) -> Result<String, JsValue> {
-        self.program.explain().map(|plan| plan.to_string()).map_err(|error| thrown(&error))
+        self.program
+            .explain()
+            .map(|plan| in_javascript(&plan.to_string()))
+            .map_err(|error| thrown(&error))
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
         ", go on with `Device::cpu()`, or have `DeviceBuilder::recovery` do so",
         ", or go on with `Device::cpu()`",
     ),
+    ("`Device::calibrate` measures", "`device.calibrate()` measures"),
     ("Device::", "Device."),
 ];
 

@@ -16,7 +16,8 @@ use crate::plan::{Explanation, Measure, Plan, Step, ValueId};
 use crate::session::RunStats;
 
 /// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table, followed by the stages, each
-/// below the one that it lies in.
+/// below the one that it lies in. Kernels that repeat are printed once, and `{:#}` prints each; where kernels are alike,
+/// a table of their [`kinds`](Self::kinds) comes first.
 ///
 /// ```
 /// # pollster::block_on(async {

@@ -1,4 +1,4 @@
-//! A profile as text: a table of kernels, and one of kinds of kernels where several are alike.
+//! A profile as text: a table of kinds of kernels where several are alike, and one of kernels.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,6 +6,8 @@ use std::time::Duration;
 use super::{KernelKind, KernelProfile, Profile, StageProfile};
 use crate::base::shape::Shape;
 use crate::base::units::{self, bytes, count, seconds};
+use crate::picture::fold::hash;
+use crate::plan::{Line, Steps, lines};
 
 /// From this many arithmetic operations a byte, the rate of a kernel is printed in operations.
 const INTENSE: u64 = 8;
@@ -41,13 +43,23 @@ impl fmt::Display for Profile {
         if let Some(note) = BUILD_NOTE {
             writeln!(f, "  {note}")?;
         }
-        let whole: Duration = self.kernels.iter().filter_map(|kernel| kernel.time).sum();
-        let rows = self.kernels.iter().map(|kernel| kernel_row(kernel, whole));
-        table(f, KERNELS, 4, rows)?;
         let kinds = self.kinds();
         if kinds.len() < self.kernels.len() {
-            table(f, KINDS, 3, kinds.iter().map(kind_row))?;
+            table(f, KINDS, 3, kinds.iter().map(|kind| TableLine::Row(kind_row(kind))))?;
         }
+        let shown = if f.alternate() { Steps::Every } else { Steps::Folded };
+        let lines = lines(&numbers(&kinds, &self.kernels), shown);
+        let whole: Duration = self.kernels.iter().filter_map(|kernel| kernel.time).sum();
+        let lines = lines.into_iter().map(|line| match line {
+            Line::Step(at) => TableLine::Row(kernel_row(&self.kernels[at], whole)),
+            Line::Copies(repeat) => {
+                let copies = self.kernels[repeat.copies.clone()].iter();
+                let time: Option<Duration> = copies.map(|kernel| kernel.time).sum();
+                let time = time.map_or(String::new(), |time| format!(": {}", short(time)));
+                TableLine::Copies(repeat.line() + &time)
+            }
+        });
+        table(f, KERNELS, 4, lines)?;
         f.write_str(&stage_lines(&self.stages).join("\n"))
     }
 }
@@ -74,17 +86,47 @@ fn stage_lines(stages: &[StageProfile]) -> Vec<String> {
     lines
 }
 
-/// Writes rows under their `head`. The first `names` columns start at the left, the others end at the right.
+/// A line of a table.
+enum TableLine<const N: usize> {
+    Row([String; N]),
+    /// The text in place of rows like those before.
+    Copies(String),
+}
+
+/// The number of each kernel's kind and place: kernels of equal numbers have rows alike but for their times.
+fn numbers(kinds: &[KernelKind], kernels: &[KernelProfile]) -> Vec<u64> {
+    let number = |kernel: &KernelProfile| {
+        let kind = kinds.iter().position(|kind| kind.is_of(kernel));
+        hash(&(kind, &kernel.place))
+    };
+    kernels.iter().map(number).collect()
+}
+
+/// Writes lines under their `head`. The first `names` columns start at the left, the others end at the right.
 fn table<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     head: [&str; N],
     names: usize,
-    rows: impl Iterator<Item = [String; N]>,
+    lines: impl Iterator<Item = TableLine<N>>,
 ) -> fmt::Result {
-    let rows: Vec<[String; N]> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
-    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let head = TableLine::Row(head.map(str::to_owned));
+    let lines: Vec<TableLine<N>> = std::iter::once(head).chain(lines).collect();
+    let width = |at: usize| {
+        let of = |line: &TableLine<N>| match line {
+            TableLine::Row(row) => row[at].chars().count(),
+            TableLine::Copies(_) => 0,
+        };
+        lines.iter().map(of).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in &rows {
+    for line in &lines {
+        let row = match line {
+            TableLine::Row(row) => row,
+            TableLine::Copies(text) => {
+                writeln!(f, "{text}")?;
+                continue;
+            }
+        };
         for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
             match at < names {
                 true => write!(f, "  {cell:<width$}")?,

@@ -169,7 +169,10 @@ impl Outputs {
         let recorded = &*program.recorded;
         let node = program.find_result(key.key()).map_err(|unknown| match unknown {
             Unknown::Id { id_of } => recorded.foreign_result(id_of),
-            Unknown::Name(name) => ReadError::UnknownName { name, there: program.result_names() },
+            Unknown::Name(name) => {
+                let (there, recorded) = (program.result_names(), program.other_names());
+                ReadError::UnknownName { name, there, recorded }
+            }
         })?;
         let (found, asked) = (recorded.graph[node].ty.dtype, T::DTYPE);
         if found == asked {

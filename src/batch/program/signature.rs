@@ -179,6 +179,14 @@ impl Inner {
         all.extend(names.outputs(&outputs).into_iter().filter(|name| names.get(name).is_none()));
         all
     }
+
+    /// The names of values that operations make, and that runs neither download nor keep.
+    pub(super) fn other_names(&self) -> Vec<String> {
+        let Record { graph, names, .. } = &*self.recorded;
+        let outputs = graph.outputs();
+        let is_result = |node| outputs.contains(&node) || graph.keeps.contains(&node);
+        names.of(|node| !is_result(node) && !graph[node].op.is_source())
+    }
 }
 
 /// A key of no value.

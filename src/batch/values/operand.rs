@@ -19,7 +19,7 @@ use crate::record::UntypedId;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operand of elements `{T}`",
-    note = "ids, tensors and borrowed residents of `{T}` are, and a value of `{T}`; `cast` converts tensors",
+    note = "ids, tensors and borrowed residents of `{T}` are, and a value of `{T}`; `.cast::<{T}>()` converts a tensor",
     note = "a number beside a tensor of `f32` is written `2.0`, beside one of `u32` `2_u32`"
 )]
 pub trait Operand<T: Element> {

@@ -1,6 +1,7 @@
 //! Rows: the first axis of inputs whose size is not 1, traced through a graph, so that the graph can be made for another
 //! number of them.
 
+mod reasons;
 mod rule;
 mod stretch;
 mod trace;
@@ -27,9 +28,7 @@ impl Graph {
         // Another number of rows shows what only the recorded number lets fit.
         match self.of_rows(&traces, rows, rows + 1) {
             Ok(_) => Ok(traces),
-            Err((node, _)) => {
-                Err(Mixing::Rows { node, why: "it needs the recorded number of rows" })
-            }
+            Err((node, _)) => Err(Mixing::Rows { node, reason: reasons::RECORDED }),
         }
     }
 

@@ -1,15 +1,15 @@
 //! The rule of each operation: where the rows of its result are, if those of its operands are known.
 
+use super::reasons::{
+    AFTER, ALONG, APART, BESIDE, EACH_OF_ALL, JOINS, KERNEL, KEYS, PADS, REDUCES, RowsReason,
+    SEARCHES, SPLITS, TABLE, TAKES_SOME,
+};
 use super::trace::{Mixing, RowAxis, RowReduction, RowTrace, Traces, Untraced};
 use crate::base::shape::Move;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Elementwise, MatMulDims, Op, Reduction};
 
 type Traced<T = RowTrace> = Result<T, Untraced>;
-
-const ALONG: &str = "it goes along the axis of rows";
-const APART: &str =
-    "the rows of its operands are along different axes (`rows_of` names the inputs that have rows)";
 
 /// One node with the traces of its operands.
 pub(super) struct TracedNode<'a> {
@@ -34,22 +34,22 @@ impl TracedNode<'_> {
             Op::Cast(_) | Op::InRange { .. } => self.first()?,
             Op::Reduce { op, axes, keep } => return self.reduce(*op, axes, *keep),
             Op::Row { .. } | Op::Scan { .. } | Op::Sort { .. } => {
-                self.unless(self.first()?, |rows| node.op.row_axis() == Some(rows.axis))?
+                self.unless(ALONG, self.first()?, |rows| node.op.row_axis() == Some(rows.axis))?
             }
             Op::MatMul(_) => return self.product(),
             Op::Attention(scores) => self.attention(scores.causal.is_some())?,
             Op::Move { to, .. } => self.moved(to)?,
             Op::Pad { before, after, .. } => {
-                self.unless(self.first()?, |rows| before[rows.axis] + after[rows.axis] > 0)?
+                self.unless(PADS, self.first()?, |rows| before[rows.axis] + after[rows.axis] > 0)?
             }
             Op::Concat { axis } => self.joined(*axis)?,
             Op::Gather { axis, .. } => self.gathered(*axis)?,
             Op::TakeAlong { axis, .. } => self.taken(*axis)?,
             Op::SearchSorted { .. } => match self.of(node.inputs[1]) {
                 RowTrace::Each(rows) if self.of(node.inputs[0]) == RowTrace::Fixed => rows,
-                _ => return self.mixes("it searches among the rows"),
+                _ => return self.mixes(SEARCHES),
             },
-            Op::Custom(_) => return self.mixes("it is a custom kernel, which may read any row"),
+            Op::Custom(_) => return self.mixes(KERNEL),
             Op::Invalid
             | Op::Upload(_)
             | Op::Resident(_)
@@ -72,8 +72,8 @@ impl TracedNode<'_> {
         self.graph[id].ty.shape.rank()
     }
 
-    fn mixes<T>(&self, why: &'static str) -> Traced<T> {
-        Err(Untraced::Mixes(Mixing::Rows { node: self.id, why }))
+    fn mixes<T>(&self, reason: RowsReason) -> Traced<T> {
+        Err(Untraced::Mixes(Mixing::Rows { node: self.id, reason }))
     }
 
     /// The rows of the first operand.
@@ -84,8 +84,13 @@ impl TracedNode<'_> {
         }
     }
 
-    fn unless(&self, rows: RowAxis, mixes: impl Fn(RowAxis) -> bool) -> Traced<RowAxis> {
-        if mixes(rows) { self.mixes(ALONG) } else { Ok(rows) }
+    fn unless(
+        &self,
+        reason: RowsReason,
+        rows: RowAxis,
+        mixes: impl Fn(RowAxis) -> bool,
+    ) -> Traced<RowAxis> {
+        if mixes(rows) { self.mixes(reason) } else { Ok(rows) }
     }
 
     /// The rows of operands that are aligned at their last axes with the result.
@@ -120,9 +125,7 @@ impl TracedNode<'_> {
         if axes.contains(&rows.axis) {
             return match reduction(op) {
                 Some(by) => Ok(RowTrace::Reduced(by, self.id)),
-                None => self.mixes(
-                    "of reductions over rows, `sum`, `mean`, `amax` and `amin` can be joined",
-                ),
+                None => self.mixes(REDUCES),
             };
         }
         let gone = if keep { 0 } else { axes.iter().filter(|&&axis| axis < rows.axis).count() };
@@ -137,8 +140,7 @@ impl TracedNode<'_> {
         if others().any(|of| of != RowTrace::Fixed)
             || node.inputs.iter().filter(|&&input| self.of(input) == reduced).count() > 1
         {
-            let why = "its result is read beside rows or another reduction";
-            return Err(Untraced::Mixes(Mixing::Rows { node: reducing, why }));
+            return Err(Untraced::Mixes(Mixing::Rows { node: reducing, reason: BESIDE }));
         }
         let linear = matches!(by, RowReduction::Sum | RowReduction::Mean);
         let floats = node.ty.dtype.is_float();
@@ -155,11 +157,7 @@ impl TracedNode<'_> {
             }
             _ => false,
         };
-        if joins {
-            Ok(reduced)
-        } else {
-            self.mixes("it changes a reduction over rows, which then cannot be joined")
-        }
+        if joins { Ok(reduced) } else { self.mixes(AFTER) }
     }
 
     fn product(&self) -> Traced {
@@ -214,7 +212,7 @@ impl TracedNode<'_> {
         let keys_fixed = inputs[1..3].iter().all(|&id| self.of(id) == RowTrace::Fixed);
         let with_rows = [Some(&inputs[0]), inputs.get(3)].into_iter().flatten();
         if is_causal || !keys_fixed || !with_rows.clone().all(of_queries) {
-            return self.mixes("its keys or their order depend on rows");
+            return self.mixes(KEYS);
         }
         self.common(with_rows.map(|&id| (id, rank - self.rank(id))))
     }
@@ -234,7 +232,7 @@ impl TracedNode<'_> {
             Move::Reshape(to) => {
                 return match rows.reshaped(from, to, self.rows) {
                     Some(rows) => Ok(rows),
-                    None => self.mixes("it splits the axis of rows"),
+                    None => self.mixes(SPLITS),
                 };
             }
             Move::Permute(axes) => axes.iter().position(|&axis| axis == rows.axis),
@@ -252,7 +250,7 @@ impl TracedNode<'_> {
         };
         match axis {
             Some(axis) => Ok(RowAxis { axis, ..rows }),
-            None => self.mixes("it takes some rows, or takes them in another order"),
+            None => self.mixes(TAKES_SOME),
         }
     }
 
@@ -262,11 +260,7 @@ impl TracedNode<'_> {
         let first = each.clone().find(|of| *of != RowTrace::Fixed);
         match first {
             Some(RowTrace::Each(rows)) if rows.axis == axis => {
-                if each.all(|of| of == RowTrace::Each(rows)) {
-                    Ok(rows)
-                } else {
-                    self.mixes("it joins rows with others")
-                }
+                if each.all(|of| of == RowTrace::Each(rows)) { Ok(rows) } else { self.mixes(JOINS) }
             }
             _ => self.common(node.inputs.iter().map(|&input| (input, 0))),
         }
@@ -282,7 +276,10 @@ impl TracedNode<'_> {
             (RowTrace::Each(rows), RowTrace::Fixed) if rows.axis > axis => {
                 Ok(RowAxis { axis: rows.axis - 1 + self.rank(indices), ..rows })
             }
-            _ => self.mixes("it takes rows by their positions"),
+            (RowTrace::Each(rows), RowTrace::Each(_)) if rows.axis != axis => {
+                self.mixes(EACH_OF_ALL)
+            }
+            _ => self.mixes(TABLE),
         }
     }
 
@@ -292,7 +289,7 @@ impl TracedNode<'_> {
             (RowTrace::Fixed, RowTrace::Each(rows)) if rows.axis == axis => Ok(rows),
             _ => {
                 let rows = self.aligned()?;
-                self.unless(rows, |rows| rows.axis == axis)
+                self.unless(TABLE, rows, |rows| rows.axis == axis)
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use slotmap::SecondaryMap;
 
+use super::reasons::RowsReason;
 use crate::base::shape::Shape;
 use crate::graph::NodeId;
 
@@ -39,7 +40,7 @@ pub(crate) type Traces = SecondaryMap<NodeId, RowTrace>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mixing {
     /// The node computes a row from others, or from its position.
-    Rows { node: NodeId, why: &'static str },
+    Rows { node: NodeId, reason: RowsReason },
     /// The node reads a value without rows, which has an element for each recorded row along `axis`.
     Long { node: NodeId, operand: NodeId, axis: usize },
 }

@@ -34,7 +34,8 @@ pub(in crate::methods) fn check_shape<'b, T: Element>(
     for operand in operands {
         let given = operand.known_shape()?;
         if given != wanted {
-            return Err(MistakeKind::LayerShape { what, given, wanted, fix: CHANGE_ONE }.into());
+            let fix = CHANGE_ONE.into();
+            return Err(MistakeKind::LayerShape { what, given, wanted, fix }.into());
         }
     }
     Ok(())

@@ -83,8 +83,8 @@ fn linear<'b, T: Numeric>(
         Some(_) => Err(MistakeKind::BroadcastTo { from, to }.into()),
         None => {
             let wanted = to.dims().last().copied().into_iter().collect();
-            Err(MistakeKind::LayerShape { what: "bias", given: from, wanted, fix: CHANGE_ONE }
-                .into())
+            let fix = CHANGE_ONE.into();
+            Err(MistakeKind::LayerShape { what: "bias", given: from, wanted, fix }.into())
         }
     }
 }

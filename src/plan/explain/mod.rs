@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use self::repeats::Steps;
+pub(crate) use self::repeats::{Line, Steps, lines};
 use self::side_table::table;
 use self::text::Printer;
 use self::value_names::value_names;
@@ -247,7 +247,11 @@ fn placed_by(placed: &PlacedGraph, chosen_by: Option<ChosenBy>, targets: &[Targe
     }
     let by = chosen_by.map_or(String::new(), |chosen_by| format!("placed by {chosen_by}: "));
     let measured = targets.iter().all(|target| target.profile.measured);
-    let figures = if measured { "" } else { " (by typical figures, none were measured)" };
+    let figures = if measured {
+        ""
+    } else {
+        " (by typical figures, none were measured: `Device::calibrate` measures)"
+    };
     format!("{by}{}{figures}", times.join("; "))
 }
 

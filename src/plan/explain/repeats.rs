@@ -19,7 +19,7 @@ const LEAST: usize = 8;
 
 /// The steps that a text has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Steps {
+pub(crate) enum Steps {
     Every,
     /// Each block that repeats once, with a line in place of its copies.
     Folded,
@@ -27,14 +27,14 @@ pub(super) enum Steps {
 
 /// The copies of a block of `period` steps, which follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Repeat {
+pub(crate) struct Repeat {
     period: usize,
-    copies: Range<usize>,
+    pub copies: Range<usize>,
 }
 
 impl Repeat {
     /// The line in place of the copies.
-    fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let period = self.period;
         let same =
             if period == 1 { "same step".to_owned() } else { format!("same {period} steps") };
@@ -49,7 +49,7 @@ impl Repeat {
 
 /// The step of each line of a text, or a repeat in place of copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Line {
+pub(crate) enum Line {
     Step(usize),
     Copies(Repeat),
 }
@@ -70,7 +70,7 @@ pub(super) fn write_steps(
 }
 
 /// The lines for steps of these kinds.
-fn lines(kinds: &[u64], steps: Steps) -> Vec<Line> {
+pub(crate) fn lines(kinds: &[u64], steps: Steps) -> Vec<Line> {
     let mut lines = Vec::new();
     match steps {
         Steps::Every => lines.extend((0..kinds.len()).map(Line::Step)),

@@ -10,10 +10,11 @@ use super::row_inputs::RowInputs;
 use super::time_left::TimeLeft;
 use super::traced::Rows;
 use crate::base::future::BoxFuture;
+use crate::base::shape::Shape;
 use crate::batch::input::{Input, Inputs};
 use crate::batch::program::compiled::{Inner, Program};
 use crate::batch::program::outputs::Outputs;
-use crate::error::{DataError, Error, Result, RowsError, RunError};
+use crate::error::{DataError, Error, FaultKind, Origin, Result, RowsError, RunError};
 use crate::exec::deadline;
 use crate::graph::{NodeId, RowAxis, RowTrace};
 use crate::ops::Op;
@@ -304,8 +305,28 @@ impl Rows {
                 let (outer, row) = (at / inner / chunk.planned, at / inner % chunk.planned);
                 fault.at[axis] = ((outer * rows) + chunk.start + row) * inner + at % inner;
             }
+            if let FaultKind::Index { table: Some(table), .. } = &mut fault.what {
+                self.with_rows(table, chunk.planned, rows);
+            }
         }
         error
+    }
+
+    /// Gives a value of `planned` rows in a message the shape that it has for all `rows`.
+    fn with_rows(&self, (of, shape): &mut (Origin, Shape), planned: usize, rows: usize) {
+        let recorded = &*self.program.0.recorded;
+        let mut traces = recorded.graph.iter().map(|(id, _)| (id, self.plans.trace(id)));
+        let found = traces.find_map(|(id, trace)| match trace {
+            RowTrace::Each(RowAxis { axis, .. }) if recorded.origin(id) == *of => Some(axis),
+            _ => None,
+        });
+        let mut dims = shape.dims().to_vec();
+        if let Some(size) = found.and_then(|axis| dims.get_mut(axis))
+            && let Some(of_row) = size.checked_div(planned)
+        {
+            *size = of_row * rows;
+            *shape = Shape::from(&dims[..]);
+        }
     }
 
     /// The program for so many rows.

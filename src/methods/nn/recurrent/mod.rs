@@ -5,7 +5,7 @@ mod sizes;
 
 pub use self::cell::CellWeights;
 use self::cell::{CellKind, CellState, CellTensors};
-use self::sizes::{batch_and_width, check_states};
+use self::sizes::{LayerInput, X, batch_and_width, check_states};
 use crate::base::dtype::{Element, Float};
 use crate::batch::{BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
@@ -130,7 +130,8 @@ fn one_step<'b, T: Float>(
     weights: &CellWeights<T>,
 ) -> Result<CellState<'b, T>, Refusal> {
     let weights = CellTensors::new(x.batch(), weights);
-    let [batch, size] = batch_and_width(x, weights, cell, Some(state))?;
+    let input = LayerInput { x, what: X, batch_first: false };
+    let [batch, size] = batch_and_width(input, weights, cell, Some(state))?;
     check_states(state, [batch, size])?;
     cell.step(cell.project(x, weights), Some(state), weights, size)
 }
@@ -162,12 +163,14 @@ fn recur<'b, T: Float>(
     let mut y = if how.batch_first { x.permute([1, 0, 2]) } else { x };
     let mut last: [Vec<BufferId<T>>; 2] = [Vec::new(), Vec::new()];
     for layer in cells.chunks(directions) {
+        let what = if last[0].is_empty() { X } else { "result of the layer before" };
+        let input = LayerInput { x: y, what, batch_first: how.batch_first };
         let mut sides = Vec::with_capacity(directions);
         for (direction, weights) in layer.iter().enumerate() {
             let at = last[0].len();
             let start = start.map(|states| Start { states, at, cells: cells.len() });
             let weights = CellTensors::new(b, weights);
-            let (side, state) = walk(cell, y, weights, start, direction == 1)?;
+            let (side, state) = walk(cell, input, weights, start, direction == 1)?;
             sides.push(side);
             let [h, c] = map_state(state, |state| state.unsqueeze(0));
             last[0].push(h.id());
@@ -209,13 +212,13 @@ impl<'b, T: Float> Start<'b, T> {
 /// One cell over a whole sequence `[T, B, I]`: its hidden states `[T, B, H]`, and its last state.
 fn walk<'b, T: Float>(
     cell: CellKind,
-    x: Tensor<'b, T>,
+    input: LayerInput<'b, T>,
     weights: CellTensors<'b, T>,
     start: Option<Start<'b, T>>,
     backwards: bool,
 ) -> Result<(Tensor<'b, T>, CellState<'b, T>), Refusal> {
-    let b = x.batch();
-    let [batch, size] = batch_and_width(x, weights, cell, start.map(|start| start.states))?;
+    let (x, b) = (input.x, input.x.batch());
+    let [batch, size] = batch_and_width(input, weights, cell, start.map(|start| start.states))?;
     if let Some(Start { states, cells, .. }) = start {
         check_states(states, [cells, batch, size])?;
     }

@@ -8,13 +8,32 @@ use crate::error::MistakeKind;
 use crate::methods::arguments::checks::{CHANGE_ONE, check_shape};
 use crate::record::Refusal;
 
-/// The size of the batch and the width of a cell's state, where inputs `[…, B, I]` and weights fit.
+/// The words for inputs that the caller gave.
+pub(super) const X: &str = "x";
+
+/// The names of the biases of a cell, in their order.
+const BIASES: [&str; 2] = [
+    "bias of the inputs (the first of two, PyTorch's `bias_ih`)",
+    "bias of the hidden state (the second of two, PyTorch's `bias_hh`)",
+];
+
+/// The inputs `[…, B, I]` of a layer, with the words of messages for them.
+#[derive(Clone, Copy)]
+pub(super) struct LayerInput<'b, T> {
+    pub x: Tensor<'b, T>,
+    pub what: &'static str,
+    /// True if the user's axes are `[B, T, I]`, and those of `x` `[T, B, I]`.
+    pub batch_first: bool,
+}
+
+/// The size of the batch and the width of a cell's state, where inputs and weights fit.
 pub(super) fn batch_and_width<'b, T: Float>(
-    x: Tensor<'b, T>,
+    input: LayerInput<'b, T>,
     weights: CellTensors<'b, T>,
     cell: CellKind,
     states: Option<CellState<'b, T>>,
 ) -> Result<[usize; 2], Refusal> {
+    let LayerInput { x, what, batch_first } = input;
     let x = x.known_shape()?;
     let [.., batch, width] = *x.dims() else {
         return Err(MistakeKind::Transpose(x).into());
@@ -25,9 +44,40 @@ pub(super) fn batch_and_width<'b, T: Float>(
     };
     let given =
         WeightShapes { input: weights.input.known_shape()?, hidden: weights.hidden.known_shape()? };
+    if let Some(taken) = given.other_width(cell, width, of_state) {
+        return Err(wide(what, &x, batch_first, taken, &given.input).into());
+    }
     let size = given.checked(cell, width, of_state)?;
-    check_shape("bias", weights.bias.into_iter().flatten(), cell.gates() * size)?;
+    for (what, bias) in BIASES.into_iter().zip(weights.bias.into_iter().flatten()) {
+        check_shape(what, [bias], cell.gates() * size)?;
+    }
     Ok([batch, size])
+}
+
+/// The mistake of inputs of another width than the `taken` one, that of weights which fit otherwise.
+fn wide(
+    what: &'static str,
+    x: &Shape,
+    batch_first: bool,
+    taken: usize,
+    weights: &Shape,
+) -> MistakeKind {
+    let mut given = x.dims().to_vec();
+    if batch_first {
+        given.swap(0, 1);
+    }
+    let mut wanted = given.clone();
+    if let Some(width) = wanted.last_mut() {
+        *width = taken;
+    }
+    let mut fix = format!(
+        "input weights of shape {weights} take inputs of width {taken}: change these, or the weights"
+    );
+    if what == X {
+        fix.push_str(" (the width of an `embedding` is the last axis of its table)");
+    }
+    let (given, wanted) = (Shape::from(&given[..]), Shape::from(&wanted[..]));
+    MistakeKind::LayerShape { what, given, wanted, fix: fix.into() }
 }
 
 /// Fails unless states have the shape `wanted`.
@@ -48,6 +98,7 @@ pub(super) fn check_states<T: Float>(
             _ if given.broadcast(&wanted).as_ref() == Some(&wanted) => "`broadcast_to` repeats it",
             _ => CHANGE_ONE,
         };
+        let fix = fix.into();
         return Err(MistakeKind::LayerShape { what: "state", given, wanted, fix }.into());
     }
     Ok(())
@@ -130,7 +181,18 @@ impl WeightShapes {
             return Ok(size);
         };
         let fix = guess.zip(named).map_or(CHANGE_ONE, |(both, named)| both.cure(named));
-        Err(MistakeKind::LayerShape { what, given: given.clone(), wanted, fix })
+        Err(MistakeKind::LayerShape { what, given: given.clone(), wanted, fix: fix.into() })
+    }
+
+    /// The width of inputs that both weights fit, if nothing but the `width` of the inputs does not fit them.
+    fn other_width(&self, cell: CellKind, width: usize, of_state: Option<usize>) -> Option<usize> {
+        if self.likeliest(cell, width).is_some() {
+            return None;
+        }
+        let size = self.likely_size(cell, width, of_state);
+        let taken = *self.input.dims().last()?;
+        let fitting = Self::of(cell, taken, size);
+        (fitting.input == self.input && fitting.hidden == self.hidden).then_some(taken)
     }
 
     /// The guess with the fewest mistakes, if any fits.

@@ -228,9 +228,16 @@ impl Variable {
         };
         let array = self.array.as_ref().filter(|array| array.holds(ty.dtype));
         let Some(array) = array.filter(|_| writes == Some(at == inputs.len())) else {
+            let cast = self.array.as_ref().and_then(Array::dtype).filter(|&of| of != ty.dtype);
+            let cast = match cast {
+                Some(of) if at < inputs.len() => {
+                    format!("; or give it the input as {of}: `.cast::<{of}>()`")
+                }
+                _ => String::new(),
+            };
             return Err(format!(
                 "binding {at} is {what}: it must be `var<storage, {access}>` with an array of {}, or of its atomics or vectors \
-                 of 2 or 4",
+                 of 2 or 4{cast}",
                 ty.dtype
             ));
         };
@@ -258,14 +265,18 @@ impl Array {
         Some(Self { scalar, lanes, len })
     }
 
+    /// The type of its elements; `None` for those that no value has.
+    fn dtype(&self) -> Option<DType> {
+        match self.scalar {
+            naga::Scalar { kind: ScalarKind::Float, width: 4 } => Some(DType::F32),
+            naga::Scalar { kind: ScalarKind::Sint, width: 4 } => Some(DType::I32),
+            naga::Scalar { kind: ScalarKind::Uint, width: 4 } => Some(DType::U32),
+            _ => None,
+        }
+    }
+
     fn holds(&self, dtype: DType) -> bool {
-        let kind = match dtype {
-            DType::F32 => ScalarKind::Float,
-            DType::I32 => ScalarKind::Sint,
-            DType::U32 => ScalarKind::Uint,
-            DType::F16 | DType::Bool => return false,
-        };
-        self.scalar == naga::Scalar { kind, width: 4 }
+        self.dtype() == Some(dtype)
     }
 
     /// Fails, with the reason, unless the array can be bound to `elements` elements and reaches all of them. Without
