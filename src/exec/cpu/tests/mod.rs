@@ -5,6 +5,7 @@ mod borders;
 mod case;
 mod joins;
 mod math;
+mod permutes;
 mod plans;
 mod products;
 mod runs;
