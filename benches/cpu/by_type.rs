@@ -17,8 +17,8 @@ const TOLERANCE: f32 = 4e-3;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A type that stands beside `f32`.
-trait Narrow: Element {
+/// A type of the cases.
+trait BenchElement: Element {
     /// The element for a number from −1 to 1.
     fn of(x: f32) -> Self;
 
@@ -26,7 +26,7 @@ trait Narrow: Element {
     fn number(self) -> f32;
 }
 
-impl Narrow for f32 {
+impl BenchElement for f32 {
     fn of(x: f32) -> Self {
         x
     }
@@ -36,7 +36,7 @@ impl Narrow for f32 {
     }
 }
 
-impl Narrow for f16 {
+impl BenchElement for f16 {
     fn of(x: f32) -> Self {
         Self::from_f32(x)
     }
@@ -46,7 +46,7 @@ impl Narrow for f16 {
     }
 }
 
-impl Narrow for i32 {
+impl BenchElement for i32 {
     fn of(x: f32) -> Self {
         (x * 100.0) as Self
     }
@@ -56,7 +56,7 @@ impl Narrow for i32 {
     }
 }
 
-impl Narrow for bool {
+impl BenchElement for bool {
     fn of(x: f32) -> Self {
         x > 0.0
     }
@@ -66,7 +66,8 @@ impl Narrow for bool {
     }
 }
 
-/// The cases: a type, a name, the shapes of the operands, and the graph. A graph of a name of its own for `f32` may follow.
+/// The cases: a type, a name, the shapes of the operands, and the graph. A graph of its own for `f32`
+/// may follow.
 macro_rules! cases {
     ($($t:ident $name:literal $shapes:expr, |$x:ident| $graph:expr $(, f32: $floats:expr)?;)*) => {
         /// Measures the cases whose names contain `filter`, each for so long.
@@ -81,14 +82,12 @@ macro_rules! cases {
     };
 }
 
-/// The function that records the last graph for a type `T`.
+/// The function that records the last graph for a type.
 macro_rules! record {
     ($t:ident, $x:ident, $graph:expr, $floats:expr) => {
         record!($t, $x, $floats)
     };
     ($t:ident, $x:ident, $graph:expr) => {{
-        #[allow(dead_code, reason = "some graphs have no constants")]
-        type T = $t;
         fn record<'b>($x: &[Tensor<'b, $t>]) -> Tensor<'b, $t> {
             $graph
         }
@@ -97,7 +96,8 @@ macro_rules! record {
 }
 
 cases! {
-    f16 "map_1e7" [&[10_000_000]], |x| x[0].scale(T::of(1.25)).add_scalar(T::of(0.5)).relu();
+    f16 "map_1e7" [&[10_000_000]], |x| x[0].scale(f16::from_f32(1.25)).add_scalar(f16::from_f32(0.5)).relu(),
+        f32: x[0].scale(1.25).add_scalar(0.5).relu();
     f16 "add_1e7" [&[10_000_000], &[10_000_000]], |x| x[0] + x[1];
     f16 "sum_10000x1000" [&[10_000, 1000]], |x| x[0].sum(1);
     f16 "softmax_4096x1024" [&[4096, 1024]], |x| x[0].softmax(-1);
@@ -121,7 +121,7 @@ cases! {
 }
 
 /// Measures a graph of a type and one of `f32` in turn, and compares their results.
-fn measure<T: Narrow>(
+fn measure<T: BenchElement>(
     [of_type, name]: [&str; 2],
     shapes: &[&[usize]],
     narrow: Record<T>,
@@ -158,7 +158,7 @@ struct Recorded<T: Element> {
     result: BufferId<T>,
 }
 
-impl<T: Narrow> Recorded<T> {
+impl<T: BenchElement> Recorded<T> {
     /// Records a graph over residents of numbers from −1 to 1, which `as_held` replaces, and runs it.
     fn new(shapes: &[&[usize]], record: Record<T>, as_held: impl Fn(f32) -> f32) -> Result<Self> {
         let device = Device::cpu();

@@ -110,8 +110,8 @@ const INSIDE: &[(&str, &[&[&str]])] = &[
         "exec/cpu",
         &[
             &["failures"],
-            &["operands", "values"],
             &["vectors"],
+            &["operands", "values"],
             &["tape"],
             &["chain"],
             &["step_cache"],

@@ -3,6 +3,7 @@
 use half::f16;
 use multiversion::multiversion;
 
+use super::bools::to_lanes;
 use super::halves::to_floats;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
@@ -86,7 +87,7 @@ impl<'a> LaneData<'a> {
                 out.iter_mut().zip(elements).for_each(|(out, &element)| *out = element);
             }
             (Self::Halves(data), 1) => to_floats(&data[range], bytemuck::cast_slice_mut(out)),
-            (Self::Bytes(data), 1) => truths(&data[range], out),
+            (Self::Bytes(data), 1) => to_lanes(&data[range], out),
             (Self::Iota, _) => {
                 for (i, out) in out.iter_mut().enumerate() {
                     *out = (first + i as i64 * stride) as u32;
@@ -108,13 +109,5 @@ fn fetch_words(data: &[u32], positions: &[u32], first: u32, out: &mut [u32]) {
     for (out, &at) in out.iter_mut().zip(positions) {
         // SAFETY: `last` is the position of an element. Without the check, the loop is compiled to vectors.
         *out = unsafe { *data.get_unchecked((first.wrapping_add(at) as usize).min(last)) };
-    }
-}
-
-/// Sets `out[i]` to 1 where `bytes[i]` is not 0, and to 0 where it is.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn truths(bytes: &[u8], out: &mut [u32]) {
-    for (out, &byte) in out.iter_mut().zip(bytes) {
-        *out = u32::from(byte != 0);
     }
 }

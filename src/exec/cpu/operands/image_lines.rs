@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use multiversion::multiversion;
 
-use super::prefetch;
+use crate::exec::cpu::vectors::prefetch;
 
 /// Elements of a copy of a fixed size.
 const CHUNK: usize = 16;

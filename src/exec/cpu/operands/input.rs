@@ -1,11 +1,11 @@
 //! Operands bound to memory, read in place or through a strided index map.
 
 use super::data::LaneData;
-use super::prefetch;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::failures::Failures;
 use crate::exec::cpu::operands::strided::StridedInput;
+use crate::exec::cpu::vectors::prefetch;
 use crate::plan::{OperandSource, StepOperand};
 
 /// Cost in flops of a lane that is looked up alone, or in a short stretch.

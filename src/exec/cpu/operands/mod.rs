@@ -1,5 +1,6 @@
 //! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in parts.
 
+mod bools;
 mod data;
 pub(crate) mod halves;
 mod image_lines;
@@ -7,7 +8,6 @@ mod images;
 mod input;
 mod output;
 mod panels;
-pub(crate) mod prefetch;
 mod stride_phases;
 mod strided;
 mod transposed;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::slice::from_raw_parts_mut;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use multiversion::multiversion;
 use smallvec::SmallVec;
 
+use super::bools::to_bools;
 use super::halves::to_halves;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
@@ -134,14 +134,7 @@ fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => bytes.copy_from_slice(cast_slice(lanes)),
         DType::F16 => to_halves(cast_slice(lanes), cast_slice_mut(bytes)),
-        DType::Bool => store_truths(lanes, bytes),
-    }
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn store_truths(lanes: &[u32], bytes: &mut [u8]) {
-    for (byte, &lane) in bytes.iter_mut().zip(lanes) {
-        *byte = u8::from(lane != 0);
+        DType::Bool => to_bools(lanes, bytes),
     }
 }
 

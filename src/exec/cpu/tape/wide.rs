@@ -2,7 +2,7 @@
 //! They are inlined into functions that are compiled for several instruction sets.
 
 use super::math;
-use crate::exec::cpu::operands::prefetch;
+use crate::exec::cpu::vectors::prefetch;
 
 /// Number of partial results of a short slice.
 pub(crate) const FEW: usize = 16;
@@ -68,24 +68,27 @@ pub(crate) fn fold<T: Copy, S: Copy>(
     step: impl Fn(S, T) -> S,
     merge: impl Fn(S, S) -> S,
 ) -> S {
-    if x.len() < 2 * MANY {
-        return combined::<FEW, T, S>(x, empty, step, merge);
-    }
-    let mut partial = Partial::<S, MANY>::new(empty);
-    partial.take_prefetching(x, step);
-    partial.merged(merge)
+    combined::<true, T, S>(x, empty, step, merge)
 }
 
-/// As [`fold`], by `N` partial results and without hints.
+/// As [`fold`], with hints that the memory after long slices will be read if `HINTS`.
 #[inline(always)]
-fn combined<const N: usize, T: Copy, S: Copy>(
+fn combined<const HINTS: bool, T: Copy, S: Copy>(
     x: &[T],
     empty: S,
     step: impl Fn(S, T) -> S,
     merge: impl Fn(S, S) -> S,
 ) -> S {
-    let mut partial = Partial::<S, N>::new(empty);
-    partial.take(x, step);
+    if x.len() < 2 * MANY {
+        let mut partial = Partial::<S, FEW>::new(empty);
+        partial.take(x, step);
+        return partial.merged(merge);
+    }
+    let mut partial = Partial::<S, MANY>::new(empty);
+    match HINTS {
+        true => partial.take_prefetching(x, step),
+        false => partial.take(x, step),
+    }
     partial.merged(merge)
 }
 
@@ -94,10 +97,7 @@ fn combined<const N: usize, T: Copy, S: Copy>(
 #[inline(always)]
 pub(crate) fn greatest_number(x: &[f32]) -> f32 {
     let greater = |x: f32, y: f32| if y > x { y } else { x };
-    if x.len() < 2 * MANY {
-        return combined::<FEW, _, _>(x, f32::NEG_INFINITY, greater, greater);
-    }
-    combined::<MANY, _, _>(x, f32::NEG_INFINITY, greater, greater)
+    combined::<false, _, _>(x, f32::NEG_INFINITY, greater, greater)
 }
 
 /// The greatest element; NaN if any is NaN, −∞ if there is none.

@@ -23,7 +23,7 @@ fn axes_of_any_type_stand_in_any_order() {
     let halves: Vec<f16> = data.iter().map(|&x| f16::from_f32(x)).collect();
     let integers: Vec<i32> = data.iter().map(|&x| (x * 1e6) as i32).collect();
     let truths: Vec<bool> = data.iter().map(|&x| x > 0.5).collect();
-    let layouts: [(&[usize], &[i64], i64); 8] = [
+    let layouts: [(&[usize], &[i64], i64); 10] = [
         (&[70, 135], &[1, 70], 2),
         (&[3, 45, 70], &[3150, 1, 45], 0),
         (&[45, 3, 70], &[1, 3150, 45], 2),
@@ -32,7 +32,9 @@ fn axes_of_any_type_stand_in_any_order() {
         // Backwards, and with gaps.
         (&[45, 70], &[1, -45], 69 * 45),
         (&[2, 16, 32], &[3150, 1, 45], 7),
-        // Two values, and none.
+        // Axes of one element, and of none.
+        (&[1, 70, 45], &[5, 1, 70], 0),
+        (&[70, 1, 45], &[1, 9, 70], 1),
         (&[0, 45, 70], &[3150, 1, 45], 0),
     ];
     for layout in layouts {

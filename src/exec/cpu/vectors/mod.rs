@@ -5,13 +5,13 @@ pub(crate) mod exponential;
 pub(crate) mod links;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod plain;
+pub(crate) mod prefetch;
 pub(crate) mod square;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use crate::exec::cpu::operands::prefetch;
 use std::ops::Range;
 
 /// Repeats a block with each `$i` below `$n`, a constant. `$i` indexes registers.

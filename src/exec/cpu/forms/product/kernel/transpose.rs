@@ -2,7 +2,7 @@
 
 use super::operands::Rows;
 use crate::exec::cpu::vectors::SimdVector;
-use crate::exec::cpu::vectors::square::{MOST, transposed};
+use crate::exec::cpu::vectors::square::{SIDE, transposed};
 
 /// As the kernel's `transpose`, for panels of `wide` columns, a multiple of the vector's length.
 ///
@@ -23,7 +23,7 @@ pub(super) unsafe fn transpose<V: SimdVector>(
         let panel = out.wrapping_add(column / wide * wide * depth + column % wide);
         for k in (0..depth).step_by(V::LEN) {
             let rows = V::LEN.min(depth - k);
-            let mut square = [zero; MOST];
+            let mut square = [zero; SIDE];
             for (at, vector) in square.iter_mut().enumerate().take(count) {
                 let from = from.row(column + at).wrapping_add(k);
                 // SAFETY: as the caller promises, the elements exist.
