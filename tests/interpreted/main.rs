@@ -81,6 +81,10 @@ async fn products_of_every_layout() {
     let device = Device::cpu();
     for [m, n, k] in [[3, 5, 4], [1, 6, 3], [4, 1, 2], [17, 19, 18]] {
         for (at, x_lies) in LAYOUTS.into_iter().enumerate() {
+            // Miri has time for all layouts of one size alone.
+            if cfg!(miri) && m < 17 && at != m % LAYOUTS.len() {
+                continue;
+            }
             let w_lies = LAYOUTS[(at + m) % LAYOUTS.len()];
             let batch = GpuCommandBatch::new(&device);
             let x = matrix(&batch, [m, k], x_lies, left as At);

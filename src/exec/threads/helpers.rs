@@ -241,7 +241,7 @@ mod tests {
     fn helpers_that_spin_or_sleep_do_all_work() {
         for threads in [|| 2, || 4] {
             let helpers = helpers(threads);
-            for round in 0..20 {
+            for round in 0..if cfg!(miri) { 4 } else { 20 } {
                 let (sender, done) = mpsc::channel();
                 for piece in 0..8 {
                     let sender = sender.clone();
@@ -357,15 +357,17 @@ mod tests {
 
     #[test]
     fn work_from_many_threads_at_once_is_done_once() {
+        const PIECES: usize = if cfg!(miri) { 10 } else { 50 };
         let helpers = helpers(|| 4);
         let (sender, done) = mpsc::channel();
         thread::scope(|scope| {
             for giver in 0..4 {
                 let sender = sender.clone();
                 scope.spawn(move || {
-                    for piece in 0..50 {
+                    for piece in 0..PIECES {
                         let sender = sender.clone();
-                        let work = move || sender.send(50 * giver + piece).expect("the test waits");
+                        let piece = PIECES * giver + piece;
+                        let work = move || sender.send(piece).expect("the test waits");
                         helpers.push(Box::new(work));
                     }
                 });
@@ -374,7 +376,7 @@ mod tests {
         drop(sender);
         let mut done: Vec<_> = done.iter().collect();
         done.sort_unstable();
-        assert_eq!(done, (0..200).collect::<Vec<_>>());
+        assert_eq!(done, (0..4 * PIECES).collect::<Vec<_>>());
     }
 
     #[test]

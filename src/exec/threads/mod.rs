@@ -257,6 +257,8 @@ async fn result<R>(receiver: Receiver<thread::Result<R>>) -> R {
 mod tests {
     use super::*;
 
+    const COUNTS: [usize; 4] = [0, 1, 2, if cfg!(miri) { 50 } else { 1000 }];
+
     #[test]
     fn each_item_is_taken_once() {
         let all = |count| {
@@ -266,7 +268,7 @@ mod tests {
             done.sort_unstable();
             assert_eq!(done, (0..count).collect::<Vec<_>>());
         };
-        for count in [0, 1, 2, 1000] {
+        for count in COUNTS {
             all(count);
             rayon::scope(|_| all(count));
         }
@@ -274,7 +276,7 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_their_items() {
-        for count in [0, 1, 2, 1000] {
+        for count in COUNTS {
             let squares = map_each(0..count, || 0, |_, item| item * item);
             assert_eq!(squares, (0..count).map(|item| item * item).collect::<Vec<_>>());
         }
