@@ -116,8 +116,8 @@ pub use device::{
     Recovery,
 };
 pub use error::{
-    DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, Origin,
-    PlanError, ReadError, Result, RowsError, RunError,
+    DataError, DeviceError, Error, Fault, FaultKind, Lookup, Mistake, MistakeKind, Mistakes,
+    Origin, PlanError, ReadError, Result, RowsError, RunError,
 };
 pub use exec::memory::MemoryCounts;
 pub use half::f16;

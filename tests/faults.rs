@@ -22,7 +22,7 @@ async fn faults<T: Element>(
     assert!(fault.place.file().ends_with("faults.rs"), "{fault}");
     let place = format!("{}:{}: ", fault.place.file(), fault.place.line());
     let text = fault.to_string();
-    let text = text.split("; the indices are ").next().expect("a message");
+    let text = text.split("; the indices come from ").next().expect("a message");
     assert_eq!(text, place + want, "on {}", device.info().name);
     fault
 }
@@ -47,13 +47,14 @@ async fn indices_out_of_range_of_both_signs() {
         let want = "gather: index 10 at [2] is out of range for axis 0 of size 10";
         let fault =
             faults(&device, want, |b| table(b).gather(b.upload(&[0_i32, 9, 10, -1]), 0)).await;
-        let FaultKind::Index { index: Some(10), axis: 0, size: 10, table: Some(indexed), .. } =
+        let FaultKind::Index { index: Some(10), axis: 0, size: 10, lookup: Some(lookup), .. } =
             fault.what.clone()
         else {
             panic!("{fault}")
         };
-        let (of, shape) = *indexed;
-        assert_eq!((of.op, shape.dims()), ("upload", &[10, 4][..]));
+        let of = &lookup.table;
+        assert_eq!((of.op, lookup.shape.dims()), ("upload", &[10, 4][..]));
+        assert_eq!((lookup.indices.op, &lookup.indices.place), ("upload", &fault.place));
         let said = format!(
             "; the table is upload (at tests/faults.rs:{}), of shape [10, 4]",
             of.place.line()
@@ -97,14 +98,34 @@ async fn indices_and_tables_of_runs_with_rows_are_named() {
         let error = program.run_rows(given).await.expect_err("9 is out of range").to_string();
         let at = |line| format!("(at {}:{line})", file!());
         let want = format!(
-            "{}:{}: take_along_axis: index 9 at [3, 0] is out of range for axis 1 of size 5; the indices are \
-             input \"ids\" {}; the table is exp \"powers\" {}, of shape [5, 5]",
+            "{}:{}: take_along_axis: index 9 at [3, 0] is out of range for axis 1 of size 5; the indices \
+             come from input \"ids\" {}; the table is exp \"powers\" {}, of shape [5, 5]",
             file!(),
             line + 2,
             at(line + 1),
             at(line)
         );
         assert_eq!(error, want, "{}", device.info().name);
+    }
+}
+
+/// Two values of one method and place, of which each has the rows along another axis.
+#[tokio::test]
+async fn tables_of_one_origin_have_their_own_rows() {
+    for device in devices().await {
+        let batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", [4, 6]);
+        let ids = batch.input::<u32>("ids", 4);
+        let [_, columns] = [x, x.transpose()].map(|x| x.exp());
+        columns.take_along_axis(ids.unsqueeze(0), 0).named("y");
+        let program = batch.compile().await.expect("a program");
+        let given = (("x", &[0.5_f32; 30]), ("ids", &[0_u32, 4, 1, 9, 2]));
+        let error = program.run_rows(given).await.expect_err("9 is out of range").to_string();
+        assert!(
+            error.contains(": index 9 at [0, 3] is out of range for axis 0 of size 6; "),
+            "{error}"
+        );
+        assert!(error.ends_with(", of shape [6, 5]"), "{error}");
     }
 }
 

@@ -437,8 +437,8 @@ async fn a_name_near_that_of_a_value_without_download_says_so() -> Result<(), Er
     for (asked, rest) in [
         (
             "logit",
-            " (did you mean \"logits\"?); \"logits\" was recorded and is not downloaded: call `download` on it before \
-             `execute` or `compile`; results are \"total\"",
+            " (did you mean \"logits\"?); \"logits\" was recorded and is not downloaded: record `download` on it and \
+             compile again; results are \"total\"",
         ),
         ("totals", " (did you mean \"total\"?), but there is \"total\"; `name` gives names"),
         ("zzz", ", but there is \"total\"; `name` gives names"),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use onetrip::bytemuck::cast_slice;
 use onetrip::{
-    CellWeights, ClassLoss, Device, Error, GpuCommandBatch, Input, LossReduction, Recurrence,
-    Result, RowResult, RowsError, RunError, Tensor, Wgsl,
+    Attention, CellWeights, ClassLoss, Device, Error, GpuCommandBatch, Input, LossReduction,
+    Recurrence, Result, RowResult, RowsError, RunError, SearchSide, Tensor, Wgsl,
 };
 
 fn numbers(count: usize) -> Vec<f32> {
@@ -118,6 +118,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if id.x < arrayLength(&y) { y[id.x] = x[id.x]; }
 }";
 
+/// The most elements of a value.
+const MOST_ELEMENTS: usize = 1 << (isize::BITS - 5);
+
 /// Each operation has a cure that fits it.
 #[tokio::test]
 async fn what_mixes_rows_is_named_with_its_place_and_a_cure() -> Result<()> {
@@ -128,7 +131,7 @@ async fn what_mixes_rows_is_named_with_its_place_and_a_cure() -> Result<()> {
     let before_run = "do that to another axis or to the data before the run";
     let by_position = "it takes rows by their positions";
     let fixed_table = "give the table as an input without rows (`rows_of` names those with rows)";
-    let cases: [(&str, Record, &str, &str); 13] = [
+    let cases: [(&str, Record, &str, &str); 19] = [
         ("softmax", |b| _ = b.input::<f32>("x", [4, 3]).softmax(0), along, other_axis),
         ("cumsum", |b| _ = b.input::<f32>("x", [4, 3]).cumsum(0), along, other_axis),
         ("flip", |b| _ = b.input::<f32>("x", [4, 3]).flip(0), some, before_run),
@@ -163,7 +166,7 @@ async fn what_mixes_rows_is_named_with_its_place_and_a_cure() -> Result<()> {
                 _ = x - x.mean(0);
             },
             "its result is read beside rows or another reduction",
-            "reduce another axis, make the reduction a program of its own, whose result is an input without rows here \
+            "reduce another axis; or make the reduction a program of its own, and its result an input without rows \
              (`rows_of` names those with rows)",
         ),
         (
@@ -175,8 +178,50 @@ async fn what_mixes_rows_is_named_with_its_place_and_a_cure() -> Result<()> {
         (
             "gather",
             |b| _ = b.input::<f32>("x", [4, 5, 3]).gather(b.input::<u32>("lengths", 4), 1),
-            "it takes the elements at the indices of all rows from each row",
+            "it reads each row at the indices of all rows",
             "take those of each row by `take_along_axis`, with indices of as many axes as the table (`unsqueeze` adds them)",
+        ),
+        (
+            "gather",
+            |b| _ = b.input::<f32>("x", [4, 3]).gather(b.upload(&[0_u32, 2]), 0),
+            some,
+            before_run,
+        ),
+        (
+            "take_along_axis",
+            |b| {
+                let at = b.upload_shaped(&[0_u32, 2, 1], [1, 3]);
+                _ = b.input::<f32>("x", [4, 3]).take_along_axis(at, 0);
+            },
+            some,
+            before_run,
+        ),
+        (
+            "add",
+            |b| _ = b.input::<f32>("x", [4, 4]) + b.input::<f32>("y", [4, 4]).transpose(),
+            "the rows of its operands are along different axes",
+            "bring them to one axis by `permute`, name the inputs with rows by `rows_of`",
+        ),
+        (
+            "searchsorted",
+            |b| _ = b.input::<f32>("x", 4).searchsorted(b.upload(&[0.5_f32]), SearchSide::Left),
+            "it searches among the rows",
+            "give what it searches as an input without rows (`rows_of` names those with rows)",
+        ),
+        (
+            "scaled_dot_product_attention",
+            |b| {
+                let x = b.input::<f32>("x", [4, 3]);
+                _ = x.scaled_dot_product_attention(x, x, Attention::default());
+            },
+            "its keys or their order depend on rows",
+            "put the axis of rows before those of heads, queries and keys",
+        ),
+        (
+            "relu",
+            |b| _ = b.input::<f32>("x", [2, MOST_ELEMENTS / 2]).relu(),
+            "it needs the recorded number of rows",
+            "name the inputs with rows by `rows_of`",
         ),
         (
             "embedding",
@@ -211,9 +256,15 @@ async fn what_mixes_rows_is_named_with_its_place_and_a_cure() -> Result<()> {
         assert!(error.ends_with(&end), "{op}: {error}");
     }
     let batch = GpuCommandBatch::new(&Device::cpu());
+    let line = line!() + 1;
     let _ = batch.input::<f32>("x", [4, 3]) + batch.arange(0.0_f32, 4.0, 1.0).reshape([4, 1]);
     let error = batch.compile().await?.rows().unwrap_err().to_string();
-    assert!(error.starts_with("add") && error.contains("rows.rs:"), "{error}");
+    let at = format!("(at tests/rows.rs:{line})");
+    let want = format!(
+        "add {at} reads arange {at} of shape [4], which has a value for each recorded row along axis 0, and no rows; give \
+         it as an input with rows (`rows_of` names them), or run the program as it was recorded"
+    );
+    assert_eq!(error, want);
     Ok(())
 }
 
@@ -305,9 +356,17 @@ async fn the_axes_that_were_taken_for_rows_are_named() -> Result<()> {
     assert!(
         error.starts_with("gru (at ")
             && error.ends_with(&format!(
-                "; rows are {x}: give them by `Recurrence {{ batch_first: true, .. }}`, which makes axis 1 that of time, \
+                " mixes rows: it walks along the axis of rows; rows are {x}: give them by `Recurrence {{ batch_first: true, .. }}`, which makes axis 1 that of time, \
                  name the inputs with rows by `rows_of`, or record a program for each number of rows and `run` it"
             )),
+        "{error}"
+    );
+    // A layer with the batch in front, of one sequence: the first axis that is not of size 1 is that of time.
+    let b = GpuCommandBatch::new(&Device::cpu());
+    gru(b.input("x", [1, 4, 3]), b.full([1, 1, 5], 0.5), true);
+    let error = b.compile().await?.rows().expect_err("steps are no rows").to_string();
+    assert!(
+        error.starts_with("gru (at ") && error.contains(": do that to another axis"),
         "{error}"
     );
 

@@ -84,14 +84,14 @@ pub enum ReadError {
         made_at: Option<Place>,
     },
     /// No result has the name.
-    #[error("no result is called {}{}", quoted(name), other_results(name, there, recorded))]
+    #[error("no result is called {}{}", quoted(name), other_results(name, there, not_downloaded))]
     UnknownName {
         /// The request.
         name: String,
         /// The names of all results that have one.
         there: Vec<String>,
-        /// The names of values that operations make and that are no results.
-        recorded: Vec<String>,
+        /// The names of recorded values that runs neither download nor keep.
+        not_downloaded: Vec<String>,
     },
     /// Elements of another type than the result has.
     #[error("{of} has elements of type {found}, not {asked}; read it as {found}")]

@@ -1,5 +1,7 @@
 //! Mistakes in recorded operations.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use super::data::Origin;
@@ -225,7 +227,7 @@ pub enum MistakeKind {
         /// The shape that would fit.
         wanted: Shape,
         /// The cure.
-        fix: std::borrow::Cow<'static, str>,
+        fix: Cow<'static, str>,
     },
     /// Two shapes that must be equal.
     #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]
@@ -384,8 +386,7 @@ pub enum MistakeKind {
         /// The name of the batch's device.
         batch: String,
     },
-    /// A kernel of the user's own that is not valid, or does not fit its inputs. Builds without the feature `gpu` do
-    /// not check it.
+    /// A kernel of the user's own that is not valid, or does not fit its inputs. Builds without `gpu` do not check it.
     #[error("{}{what}", line.map_or(String::new(), |line| format!("line {line} of the kernel: ")))]
     Kernel {
         /// The line of the source, counted from 1, where one is to blame.

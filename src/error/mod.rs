@@ -20,7 +20,7 @@ pub use mistake::MistakeKind;
 pub use plan::PlanError;
 pub use record::{Mistake, Mistakes};
 pub use rows::RowsError;
-pub use run::{Fault, FaultKind, RunError};
+pub use run::{Fault, FaultKind, Lookup, RunError};
 pub(crate) use wording::quoted;
 
 /// The result of a fallible call.

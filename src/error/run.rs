@@ -48,10 +48,8 @@ pub enum FaultKind {
         axis: usize,
         /// The number of elements along that axis.
         size: usize,
-        /// The table that was indexed, with its shape; `None` for the places of a scatter.
-        table: Option<Box<(Origin, Shape)>>,
-        /// The indices; `None` for the places of a scatter.
-        indices: Option<Box<Origin>>,
+        /// The values behind it; `None` for the places of a scatter.
+        lookup: Option<Box<Lookup>>,
     },
     /// A class that is none of those from 0 on.
     Class {
@@ -64,21 +62,33 @@ pub enum FaultKind {
     DivisionByZero,
 }
 
+/// The values that an operation looks up by indices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lookup {
+    /// The table.
+    pub table: Origin,
+    /// The shape of the table.
+    pub shape: Shape,
+    /// The source of the indices: the indices themselves, or the value that moves such as `unsqueeze` made them from.
+    pub indices: Origin,
+    /// The position of the operation among the nodes of its graph.
+    pub(crate) operation: usize,
+}
+
 impl FaultKind {
     /// The message for the element `at` of the operation `op`.
     fn message(&self, op: &str, at: &[usize]) -> String {
         match self {
-            Self::Index { index, axis, size, table, indices } => {
+            Self::Index { index, axis, size, lookup } => {
                 let index = index.map_or("an index".to_owned(), |index| format!("index {index}"));
-                let table = table.as_deref().map_or(String::new(), |(of, shape)| {
-                    format!("; the table is {of}, of shape {shape}")
+                let values = lookup.as_deref().map_or(String::new(), |lookup| {
+                    let Lookup { table, shape, indices, .. } = lookup;
+                    format!(
+                        "; the indices come from {indices}; the table is {table}, of shape {shape}"
+                    )
                 });
-                let indices = indices
-                    .as_deref()
-                    .map_or(String::new(), |of| format!("; the indices are {of}"));
-                format!(
-                    "{index} at {at:?} is out of range for axis {axis} of size {size}{indices}{table}"
-                )
+                format!("{index} at {at:?} is out of range for axis {axis} of size {size}{values}")
             }
             Self::Class { class, classes } => {
                 let class = class.map_or("a class".to_owned(), |class| format!("class {class}"));

@@ -137,10 +137,10 @@ pub(super) fn others(name: &str, there: &[String]) -> String {
     format!("{}, but there {verb} {}", nearest(name, there), listed(there))
 }
 
-/// As [`others`], for results by name: of values that were `recorded` and are no results, one may be meant.
-pub(super) fn other_results(name: &str, there: &[String], recorded: &[String]) -> String {
+/// As [`others`], for results of a program by name: one of the values `not_downloaded` may be meant.
+pub(super) fn other_results(name: &str, there: &[String], not_downloaded: &[String]) -> String {
     let similarity = |of: Option<(f64, &String)>| of.map_or(0.0, |(similarity, _)| similarity);
-    let (result, other) = (most_similar(name, there), most_similar(name, recorded));
+    let (result, other) = (most_similar(name, there), most_similar(name, not_downloaded));
     match other {
         Some((_, value)) if similarity(other) > similarity(result) => {
             let value = quoted(value);
@@ -150,8 +150,8 @@ pub(super) fn other_results(name: &str, there: &[String], recorded: &[String]) -
                 format!("; results are {}", listed(there))
             };
             format!(
-                " (did you mean {value}?); {value} was recorded and is not downloaded: call `download` on it before \
-                 `execute` or `compile`{list}"
+                " (did you mean {value}?); {value} was recorded and is not downloaded: record `download` on it and \
+                 compile again{list}"
             )
         }
         _ => format!("{}; `name` gives names", others(name, there)),
@@ -164,7 +164,7 @@ pub(super) fn other_tensors(name: &str, there: &[String]) -> String {
     let mut prefixes = there.iter().filter_map(|other| other.strip_suffix(name).filter(ends_there));
     let prefix = match (prefixes.next(), prefixes.next()) {
         (Some(prefix), None) => {
-            format!("; {} is the prefix of one: `Weights::prefix` takes it", quoted(prefix))
+            format!("; read it through `Weights::prefix({})`", quoted(prefix))
         }
         _ => String::new(),
     };

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Lists of no more items are not folded.
 const SHORT: usize = 40;
 /// Items of the longest block that is looked for.
-pub(crate) const LONGEST: usize = 512;
+pub(super) const LONGEST: usize = 512;
 
 /// An item of a folded list.
 #[derive(Clone, Debug, PartialEq, Eq)]

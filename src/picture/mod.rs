@@ -1,7 +1,7 @@
 //! A plan as plain data to draw, and its drawings: a page of HTML, and the recorded graph as SVG. It names no plan.
 //!
 //! - [`data`]: the picture itself.
-//! - [`fold`]: repeated blocks as one, so that a drawing has a bounded size.
+//! - [`fold`]: repeated blocks as one, so that a drawing has a bounded size; [`repeats`]: those of a text.
 //! - [`layered`]: the place of each node of a graph on paper.
 //! - [`drawn`]: the operations and kernels that are drawn, with their links.
 //! - [`graph`], [`cards`], [`memory`], [`tables`]: the parts of a page, and [`page`] the whole.
@@ -17,6 +17,7 @@ mod layered;
 mod markup;
 mod memory;
 mod page;
+pub(crate) mod repeats;
 mod tables;
 #[cfg(test)]
 pub(crate) mod tests;

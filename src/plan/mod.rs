@@ -44,7 +44,6 @@ pub(crate) use self::placement::chosen_by::ChosenBy;
 pub(crate) use self::placement::placed::{Pieces, PlacedGraph};
 pub(crate) use self::placement::split::{PartValue, Phase, Split, SplitPart, Supply};
 pub use explain::Explanation;
-pub(crate) use explain::{Line, Steps, lines};
 pub(crate) use placement::choose_route;
 pub(crate) use step::Step;
 #[cfg(test)]

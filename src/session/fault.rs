@@ -4,26 +4,21 @@ use std::sync::Arc;
 
 use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
-use crate::error::{Fault, FaultKind, Origin};
+use crate::error::{Fault, FaultKind, Lookup, Origin};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
 use crate::record::Record;
 
-/// The fault at element `at` of the values that `node` works with, in a run with these uploads.
-pub(super) fn fault(
-    recorded: &Record,
-    uploads: &[Arc<HostBuffer>],
-    node: NodeId,
-    at: u32,
-) -> Fault {
+/// The fault at element `at` of the values that the node `id` works with, in a run with these uploads.
+pub(super) fn fault(recorded: &Record, uploads: &[Arc<HostBuffer>], id: NodeId, at: u32) -> Fault {
     let graph = &recorded.graph;
-    let node = &graph[node];
+    let node = &graph[id];
     let (shape, what) = match node.op {
         Op::InRange { axis, size, .. } => {
             let index = known_integer(graph, uploads, node.inputs[0], at);
             let what = match axis {
-                Some(axis) => FaultKind::Index { index, axis, size, table: None, indices: None },
+                Some(axis) => FaultKind::Index { index, axis, size, lookup: None },
                 None => FaultKind::Class { class: index, classes: size },
             };
             (&node.ty.shape, what)
@@ -32,16 +27,21 @@ pub(super) fn fault(
             let [table, indices] = [0, 1].map(|input| node.inputs[input]);
             let shape = graph[table].ty.shape.clone();
             let (size, index) = (shape[axis], known_integer(graph, uploads, indices, at));
-            let table = Some(Box::new((source(recorded, table), shape)));
-            let of = Some(Box::new(source(recorded, moved_from(recorded, indices))));
-            (&graph[indices].ty.shape, FaultKind::Index { index, axis, size, table, indices: of })
+            let lookup = Lookup {
+                table: source(recorded, table),
+                shape,
+                indices: source(recorded, moved_from(recorded, indices)),
+                operation: graph.iter().take_while(|&(other, _)| other != id).count(),
+            };
+            let lookup = Some(Box::new(lookup));
+            (&graph[indices].ty.shape, FaultKind::Index { index, axis, size, lookup })
         }
         _ => (&node.ty.shape, FaultKind::DivisionByZero),
     };
     Fault { place: node.place.clone(), op: node.name, at: coordinates(shape, at), what }
 }
 
-/// The value from which moves made indices: the first one back that has a name or is no move.
+/// Follows `indices` back over moves, up to the first value with a name.
 fn moved_from(recorded: &Record, mut indices: NodeId) -> NodeId {
     let Record { graph, names, .. } = recorded;
     while let (Op::Move { .. }, None) = (&graph[indices].op, names.first(indices)) {

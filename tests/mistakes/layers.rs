@@ -89,22 +89,20 @@ fn recurrent_layers() {
     let wide = |x: &str, given: &str, wanted: &str, weights: &str, width: usize| {
         format!(
             "{x} of shape {given}, where the other shapes ask for {wanted}; input weights of shape {weights} take inputs \
-             of width {width}: change these, or the weights"
+             of width {width}: change the width of the inputs, or the weights"
         )
     };
-    let wide_x = |op: &str, given: &str, wanted: &str, weights: &str, width: usize| {
-        let text = wide(&format!("{op}: x"), given, wanted, weights, width);
-        format!("{text} (the width of an `embedding` is the last axis of its table)")
-    };
-    refused(&wide_x("lstm", "[7, 2, 3]", "[7, 2, 4]", "[20, 4]", 4), |b| {
+    let of_embedding = " (the width of an `embedding` is the last axis of its table)";
+    refused(&wide("lstm: x", "[7, 2, 3]", "[7, 2, 4]", "[20, 4]", 4), |b| {
         let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
         b.lstm(x, &[cell], None, forwards).0
     });
-    refused(&wide_x("gru", "[2, 7, 50]", "[2, 7, 8]", "[15, 8]", 8), |b| {
+    let wide_embedding = wide("gru: x", "[2, 7, 50]", "[2, 7, 8]", "[15, 8]", 8) + of_embedding;
+    refused(&wide_embedding, |b| {
         let (table, ids, how) = (zeros(b, [8, 50]), b.full([2, 7], 0_u32), batch_first);
         b.gru(b.embedding(table, ids), &[cell(b, 3, 8, 5)], None, how).0
     });
-    refused(&wide_x("gru_cell", "[2, 3]", "[2, 4]", "[15, 4]", 4), |b| {
+    refused(&wide("gru_cell: x", "[2, 3]", "[2, 4]", "[15, 4]", 4), |b| {
         let (x, h) = (zeros(b, [2, 3]), zeros(b, [2, 5]));
         b.gru_cell(x, h, cell(b, 3, 4, 5))
     });
@@ -113,6 +111,10 @@ fn recurrent_layers() {
     refused(&wide(before, "[7, 2, 5]", "[7, 2, 3]", "[18, 3]", 3), |b| {
         let (x, cells) = (zeros(b, [7, 2, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
         b.gru(x, &cells, None, forwards).0
+    });
+    refused(&wide(before, "[2, 7, 5]", "[2, 7, 3]", "[18, 3]", 3), |b| {
+        let (x, cells) = (zeros(b, [2, 7, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
+        b.gru(x, &cells, None, batch_first).0
     });
     refused(&misshaped("lstm: state", "[2, 2, 5]", "[1, 2, 5]"), |b| {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
@@ -180,6 +182,8 @@ fn weights_of_recurrent_layers() {
         ([[3, 20], [5, 15]], &input_weights, "[3, 20]", "[15, 3]", lstm),
         // Nothing explains both: the shapes alone are told.
         ([[7, 15], [5, 15]], &hidden_weights, "[5, 15]", "[15, 5]", any),
+        // The hidden weights twice, or inputs of another width: the message is not about x.
+        ([hidden, hidden], &input_weights, "[15, 5]", "[15, 3]", any),
         ([[15, 7], [15, 4]], &hidden_weights, "[15, 4]", "[12, 4]", any),
         ([[24, 3], [24, 6]], &hidden_weights, "[24, 6]", "[18, 6]", lstm),
         ([[20, 3], hidden], &input_weights, "[20, 3]", "[15, 3]", lstm),

@@ -9,12 +9,11 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
 use crate::operations::parameters;
-use crate::plan::Plan;
+use crate::plan::{Plan, plan_text};
 use crate::program::Program;
 use crate::values::{
     Elements, ToArray, dtype_of, for_dtype, for_elements, shape_array, shape_of, text_of,
 };
-use crate::words::in_javascript;
 use crate::{thrown, wrong};
 
 /// A batch of recorded operations. Values are known by their position, in the order of recording.
@@ -168,10 +167,7 @@ impl Batch {
     /// The plan as text: the kernels, their side and the reason. Blocks of kernels that repeat are printed once; `plan()` has
     /// all of them.
     pub fn explain(&self) -> Result<String, JsValue> {
-        self.batch
-            .explain()
-            .map(|plan| in_javascript(&plan.to_string()))
-            .map_err(|error| thrown(&error))
+        self.batch.explain().map(|plan| plan_text(&plan)).map_err(|error| thrown(&error))
     }
 
     /// The plan: its kernels, their sides and the predictions.

@@ -11,6 +11,11 @@ use wasm_bindgen::prelude::*;
 use crate::values::{object, seconds, set, shape_array};
 use crate::words::in_javascript;
 
+/// The text of a plan, with the names of JavaScript.
+pub(crate) fn plan_text(plan: &Explanation) -> String {
+    in_javascript(&plan.to_string())
+}
+
 /// A plan: its kernels, their sides, and the predictions.
 #[wasm_bindgen]
 pub struct Plan(pub(crate) Explanation);
@@ -36,7 +41,7 @@ impl Plan {
             ("peakBytes", (plan.peak_bytes() as f64).into()),
             ("predicted", plan.predicted_seconds().into()),
             ("predictions", predictions.into()),
-            ("text", in_javascript(&plan.to_string()).into()),
+            ("text", plan_text(plan).into()),
         ])
         .into()
     }

@@ -9,12 +9,11 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
 use crate::device::Device;
-use crate::plan::{MeanProfile, Plan};
+use crate::plan::{MeanProfile, Plan, plan_text};
 use crate::thrown;
 use crate::values::{
     Elements, ToArray, about_input, bytes_of, for_dtype, for_elements, object, shape_array,
 };
-use crate::words::in_javascript;
 
 /// A program: recorded once, run as often as wanted.
 #[wasm_bindgen]
@@ -122,10 +121,7 @@ impl Program {
     /// The plan as text: the kernels, their side and the reason. Blocks of kernels that repeat are printed once; `plan()` has
     /// all of them.
     pub fn explain(&self) -> Result<String, JsValue> {
-        self.program
-            .explain()
-            .map(|plan| in_javascript(&plan.to_string()))
-            .map_err(|error| thrown(&error))
+        self.program.explain().map(|plan| plan_text(&plan)).map_err(|error| thrown(&error))
     }
 }
 

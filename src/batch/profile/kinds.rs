@@ -48,7 +48,7 @@ impl KernelKind {
         }
     }
 
-    pub(super) fn is_of(&self, kernel: &KernelProfile) -> bool {
+    fn is_of(&self, kernel: &KernelProfile) -> bool {
         self.kernel == kernel.kernel
             && (self.form, self.backend) == (kernel.form, kernel.backend)
             && (&self.inputs, &self.outputs) == (&kernel.inputs, &kernel.outputs)

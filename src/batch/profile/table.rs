@@ -7,7 +7,7 @@ use super::{KernelKind, KernelProfile, Profile, StageProfile};
 use crate::base::shape::Shape;
 use crate::base::units::{self, bytes, count, seconds};
 use crate::picture::fold::hash;
-use crate::plan::{Line, Steps, lines};
+use crate::picture::repeats::{ShownSteps, StepLine, fold_steps};
 
 /// From this many arithmetic operations a byte, the rate of a kernel is printed in operations.
 const INTENSE: u64 = 8;
@@ -47,16 +47,16 @@ impl fmt::Display for Profile {
         if kinds.len() < self.kernels.len() {
             table(f, KINDS, 3, kinds.iter().map(|kind| TableLine::Row(kind_row(kind))))?;
         }
-        let shown = if f.alternate() { Steps::Every } else { Steps::Folded };
-        let lines = lines(&numbers(&kinds, &self.kernels), shown);
+        let shown = if f.alternate() { ShownSteps::Every } else { ShownSteps::Folded };
+        let lines = fold_steps(&row_hashes(&self.kernels), shown);
         let whole: Duration = self.kernels.iter().filter_map(|kernel| kernel.time).sum();
         let lines = lines.into_iter().map(|line| match line {
-            Line::Step(at) => TableLine::Row(kernel_row(&self.kernels[at], whole)),
-            Line::Copies(repeat) => {
+            StepLine::Step(at) => TableLine::Row(kernel_row(&self.kernels[at], whole)),
+            StepLine::Copies(repeat) => {
                 let copies = self.kernels[repeat.copies.clone()].iter();
                 let time: Option<Duration> = copies.map(|kernel| kernel.time).sum();
                 let time = time.map_or(String::new(), |time| format!(": {}", short(time)));
-                TableLine::Copies(repeat.line() + &time)
+                TableLine::Copies(repeat.line("kernel") + &time)
             }
         });
         table(f, KERNELS, 4, lines)?;
@@ -93,13 +93,13 @@ enum TableLine<const N: usize> {
     Copies(String),
 }
 
-/// The number of each kernel's kind and place: kernels of equal numbers have rows alike but for their times.
-fn numbers(kinds: &[KernelKind], kernels: &[KernelProfile]) -> Vec<u64> {
-    let number = |kernel: &KernelProfile| {
-        let kind = kinds.iter().position(|kind| kind.is_of(kernel));
-        hash(&(kind, &kernel.place))
+/// The hash of each kernel's row without what was measured: rows of equal hashes differ in times alone.
+fn row_hashes(kernels: &[KernelProfile]) -> Vec<u64> {
+    let row_hash = |of: &KernelProfile| {
+        let what = (&of.kernel, of.form, &of.place, &of.inputs, &of.outputs, of.backend);
+        hash(&(what, of.predicted, of.flops, of.bytes))
     };
-    kernels.iter().map(number).collect()
+    kernels.iter().map(row_hash).collect()
 }
 
 /// Writes lines under their `head`. The first `names` columns start at the left, the others end at the right.
@@ -200,6 +200,29 @@ fn short(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::Backend;
+
+    #[test]
+    fn rows_that_differ_in_times_alone_are_alike() {
+        let row = |micros, bytes, predicted| KernelProfile {
+            kernel: "neg".into(),
+            form: "map",
+            place: "here:1".into(),
+            inputs: vec![[4, 2].into()],
+            outputs: vec![[4, 2].into()],
+            backend: Backend::Cpu,
+            dispatches: 1,
+            start: Some(Duration::from_micros(3 * micros)),
+            time: Some(Duration::from_micros(micros)),
+            predicted: Duration::from_micros(predicted),
+            flops: 0,
+            bytes,
+        };
+        // The third one has elements of half the size, as the bytes tell.
+        let hashes = row_hashes(&[row(1, 64, 5), row(2, 64, 5), row(1, 32, 5), row(1, 64, 6)]);
+        assert_eq!(hashes[0], hashes[1]);
+        assert!(hashes[0] != hashes[2] && hashes[0] != hashes[3]);
+    }
 
     #[test]
     fn stages_are_indented_below_those_that_they_lie_in() {

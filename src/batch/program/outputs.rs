@@ -170,8 +170,8 @@ impl Outputs {
         let node = program.find_result(key.key()).map_err(|unknown| match unknown {
             Unknown::Id { id_of } => recorded.foreign_result(id_of),
             Unknown::Name(name) => {
-                let (there, recorded) = (program.result_names(), program.other_names());
-                ReadError::UnknownName { name, there, recorded }
+                let (there, not_downloaded) = (program.result_names(), program.other_names());
+                ReadError::UnknownName { name, there, not_downloaded }
             }
         })?;
         let (found, asked) = (recorded.graph[node].ty.dtype, T::DTYPE);

@@ -136,6 +136,13 @@ impl<'b, T: Element> Tensor<'b, T> {
         self.batch().shape_of(self.value())
     }
 
+    /// The method that recorded the value, if it is of this batch.
+    pub(crate) fn recorded_by(self) -> Option<&'static str> {
+        let recorder = self.batch().recorder.lock();
+        let node = recorder.check(self.value()).ok()?;
+        Some(recorder.recorded().graph[node].name)
+    }
+
     /// An argument of the same batch that may be missing, as a tensor.
     #[track_caller]
     pub(crate) fn optional<U: Element>(self, x: impl OptionalOperand<U>) -> Option<Tensor<'b, U>> {

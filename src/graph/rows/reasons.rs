@@ -15,7 +15,7 @@ pub(super) const PADS: RowsReason = RowsReason {
     why: "it pads the axis of rows",
     cure: "pad another axis or the data before the run",
 };
-pub(super) const APART: RowsReason = RowsReason {
+pub(super) const DIFFERENT_AXES: RowsReason = RowsReason {
     why: "the rows of its operands are along different axes",
     cure: "bring them to one axis by `permute`, name the inputs with rows by `rows_of`",
 };
@@ -23,12 +23,12 @@ pub(super) const REDUCES: RowsReason = RowsReason {
     why: "of reductions over rows, `sum`, `mean`, `amax` and `amin` can be joined",
     cure: "reduce another axis, name the inputs with rows by `rows_of`",
 };
-pub(super) const BESIDE: RowsReason = RowsReason {
+pub(super) const READ_BESIDE_ROWS: RowsReason = RowsReason {
     why: "its result is read beside rows or another reduction",
-    cure: "reduce another axis, make the reduction a program of its own, whose result is an input without rows here \
+    cure: "reduce another axis; or make the reduction a program of its own, and its result an input without rows \
            (`rows_of` names those with rows)",
 };
-pub(super) const AFTER: RowsReason = RowsReason {
+pub(super) const AFTER_REDUCTION: RowsReason = RowsReason {
     why: "it changes a reduction over rows, which then cannot be joined",
     cure: "make the reduction the result, and do this with what the run returns",
 };
@@ -40,7 +40,7 @@ pub(super) const KERNEL: RowsReason = RowsReason {
     why: "it is a custom kernel, which may read any row",
     cure: "write it as operations on tensors, which are traced",
 };
-pub(super) const KEYS: RowsReason = RowsReason {
+pub(super) const KEYS_DEPEND_ON_ROWS: RowsReason = RowsReason {
     why: "its keys or their order depend on rows",
     cure: "put the axis of rows before those of heads, queries and keys",
 };
@@ -52,6 +52,11 @@ pub(super) const TAKES_SOME: RowsReason = RowsReason {
     why: "it takes some rows, or takes them in another order",
     cure: "do that to another axis or to the data before the run",
 };
+pub(super) const WALKS_ALONG: RowsReason = RowsReason {
+    why: "it walks along the axis of rows",
+    cure: "give them by `Recurrence { batch_first: true, .. }`, which makes axis 1 that of time, name the inputs with \
+           rows by `rows_of`",
+};
 pub(super) const JOINS: RowsReason = RowsReason {
     why: "it joins rows with others",
     cure: "join along another axis or before the run",
@@ -60,8 +65,8 @@ pub(super) const TABLE: RowsReason = RowsReason {
     why: "it takes rows by their positions",
     cure: "give the table as an input without rows (`rows_of` names those with rows)",
 };
-pub(super) const EACH_OF_ALL: RowsReason = RowsReason {
-    why: "it takes the elements at the indices of all rows from each row",
+pub(super) const SHARED_INDICES: RowsReason = RowsReason {
+    why: "it reads each row at the indices of all rows",
     cure: "take those of each row by `take_along_axis`, with indices of as many axes as the table (`unsqueeze` adds them)",
 };
 pub(super) const RECORDED: RowsReason = RowsReason {

@@ -1,8 +1,9 @@
 //! The rule of each operation: where the rows of its result are, if those of its operands are known.
 
 use super::reasons::{
-    AFTER, ALONG, APART, BESIDE, EACH_OF_ALL, JOINS, KERNEL, KEYS, PADS, REDUCES, RowsReason,
-    SEARCHES, SPLITS, TABLE, TAKES_SOME,
+    AFTER_REDUCTION, ALONG, DIFFERENT_AXES, JOINS, KERNEL, KEYS_DEPEND_ON_ROWS, PADS,
+    READ_BESIDE_ROWS, REDUCES, RowsReason, SEARCHES, SHARED_INDICES, SPLITS, TABLE, TAKES_SOME,
+    WALKS_ALONG,
 };
 use super::trace::{Mixing, RowAxis, RowReduction, RowTrace, Traces, Untraced};
 use crate::base::shape::Move;
@@ -106,7 +107,7 @@ impl TracedNode<'_> {
             let RowTrace::Each(rows) = self.of(id) else { continue };
             let here = RowAxis { axis: rows.axis + shift, ..rows };
             if found.is_some_and(|found| found != here) {
-                return self.mixes(APART);
+                return self.mixes(DIFFERENT_AXES);
             }
             found = Some(here);
         }
@@ -140,7 +141,7 @@ impl TracedNode<'_> {
         if others().any(|of| of != RowTrace::Fixed)
             || node.inputs.iter().filter(|&&input| self.of(input) == reduced).count() > 1
         {
-            return Err(Untraced::Mixes(Mixing::Rows { node: reducing, reason: BESIDE }));
+            return Err(Untraced::Mixes(Mixing::Rows { node: reducing, reason: READ_BESIDE_ROWS }));
         }
         let linear = matches!(by, RowReduction::Sum | RowReduction::Mean);
         let floats = node.ty.dtype.is_float();
@@ -157,7 +158,7 @@ impl TracedNode<'_> {
             }
             _ => false,
         };
-        if joins { Ok(reduced) } else { self.mixes(AFTER) }
+        if joins { Ok(reduced) } else { self.mixes(AFTER_REDUCTION) }
     }
 
     fn product(&self) -> Traced {
@@ -198,7 +199,7 @@ impl TracedNode<'_> {
                 let shifts = [(x, rx.saturating_sub(2)), (w, rw.saturating_sub(2))];
                 self.common(shifts.into_iter().map(|(id, own)| (id, batch - own)))?
             }
-            _ => return self.mixes(APART),
+            _ => return self.mixes(DIFFERENT_AXES),
         }))
     }
 
@@ -212,7 +213,7 @@ impl TracedNode<'_> {
         let keys_fixed = inputs[1..3].iter().all(|&id| self.of(id) == RowTrace::Fixed);
         let with_rows = [Some(&inputs[0]), inputs.get(3)].into_iter().flatten();
         if is_causal || !keys_fixed || !with_rows.clone().all(of_queries) {
-            return self.mixes(KEYS);
+            return self.mixes(KEYS_DEPEND_ON_ROWS);
         }
         self.common(with_rows.map(|&id| (id, rank - self.rank(id))))
     }
@@ -250,8 +251,27 @@ impl TracedNode<'_> {
         };
         match axis {
             Some(axis) => Ok(RowAxis { axis, ..rows }),
+            None if self.is_step_of_sequence() => self.mixes(WALKS_ALONG),
             None => self.mixes(TAKES_SOME),
         }
+    }
+
+    /// True if a recurrent layer takes a step here from a sequence that was given to it with rows along the first axis.
+    fn is_step_of_sequence(&self) -> bool {
+        let node = self.node();
+        let is_of_layer = |id: NodeId| {
+            let other = &self.graph[id];
+            other.name == node.name && other.place == node.place
+        };
+        // The layer slices what its product made of the sequence; it slices the states as they were given.
+        let mut from = node.inputs[0];
+        if !matches!(node.name, "gru" | "lstm") || !is_of_layer(from) {
+            return false;
+        }
+        while let Some(&before) = self.graph[from].inputs.first().filter(|_| is_of_layer(from)) {
+            from = before;
+        }
+        matches!(self.of(from), RowTrace::Each(rows) if rows.axis == 0)
     }
 
     fn joined(&self, axis: usize) -> Traced<RowAxis> {
@@ -276,8 +296,9 @@ impl TracedNode<'_> {
             (RowTrace::Each(rows), RowTrace::Fixed) if rows.axis > axis => {
                 Ok(RowAxis { axis: rows.axis - 1 + self.rank(indices), ..rows })
             }
+            (RowTrace::Each(rows), RowTrace::Fixed) if rows.axis == axis => self.mixes(TAKES_SOME),
             (RowTrace::Each(rows), RowTrace::Each(_)) if rows.axis != axis => {
-                self.mixes(EACH_OF_ALL)
+                self.mixes(SHARED_INDICES)
             }
             _ => self.mixes(TABLE),
         }
@@ -287,6 +308,7 @@ impl TracedNode<'_> {
         let [table, indices] = [self.node().inputs[0], self.node().inputs[1]];
         match (self.of(table), self.of(indices)) {
             (RowTrace::Fixed, RowTrace::Each(rows)) if rows.axis == axis => Ok(rows),
+            (RowTrace::Each(rows), RowTrace::Fixed) if rows.axis == axis => self.mixes(TAKES_SOME),
             _ => {
                 let rows = self.aligned()?;
                 self.unless(TABLE, rows, |rows| rows.axis == axis)

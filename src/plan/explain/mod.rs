@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub(crate) use self::repeats::{Line, Steps, lines};
 use self::side_table::table;
 use self::text::Printer;
 use self::value_names::value_names;
@@ -30,6 +29,7 @@ use super::{Home, Pieces, PlacedGraph, Plan, Split, SplitPart, Supply, Target, V
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::graph::{Graph, NodeId};
+use crate::picture::repeats::ShownSteps;
 use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::SideTargets;
 
@@ -117,7 +117,7 @@ impl Explanation {
     }
 
     /// The text with these steps.
-    fn text(&self, shown: Steps) -> String {
+    fn text(&self, shown: ShownSteps) -> String {
         let Self { placed, chosen_by, residents, graph, .. } = self;
         let names = value_names(graph, placed, &self.names);
         let page = |plan: &Plan, text: &mut String| {
@@ -197,7 +197,7 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = if f.alternate() { Steps::Every } else { Steps::Folded };
+        let shown = if f.alternate() { ShownSteps::Every } else { ShownSteps::Folded };
         f.write_str(&self.text(shown))
     }
 }
@@ -250,7 +250,7 @@ fn placed_by(placed: &PlacedGraph, chosen_by: Option<ChosenBy>, targets: &[Targe
     let figures = if measured {
         ""
     } else {
-        " (by typical figures, none were measured: `Device::calibrate` measures)"
+        " (by typical figures: `Device::calibrate` measures those of this device)"
     };
     format!("{by}{}{figures}", times.join("; "))
 }

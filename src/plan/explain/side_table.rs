@@ -4,10 +4,11 @@
 use std::fmt::Write as _;
 
 use super::reasons::{PartReasons, parts_with_reasons};
-use super::repeats::{Steps, kind, write_steps};
+use super::repeats::{kind, write_steps};
 use super::transfers::transfers;
 use crate::base::units::{bytes, seconds};
 use crate::cost::Residence;
+use crate::picture::repeats::ShownSteps;
 use crate::plan::placement::chosen_by::ChosenBy;
 use crate::plan::placement::split::SideTargets;
 use crate::plan::{Phase, PlacedGraph};
@@ -19,7 +20,7 @@ pub(super) fn table(
     sides: SideTargets<'_>,
     residents: &[Residence],
     chosen_by: ChosenBy,
-    shown: Steps,
+    shown: ShownSteps,
 ) {
     let _ = writeln!(text, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
     let parts = parts_with_reasons(placed, sides, residents, chosen_by);

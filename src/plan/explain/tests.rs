@@ -18,7 +18,7 @@ fn page(backend: Backend, record: impl FnOnce(&GpuCommandBatch)) -> String {
     let mut text = head(&plan) + "\n";
     let names = batch.recorded().names.by_node();
     let names = names.into_iter().map(|(node, name)| (node, vec![name])).collect();
-    Printer::new(&plan, &target.limits, &names).print(&mut text, Steps::Folded);
+    Printer::new(&plan, &target.limits, &names).print(&mut text, ShownSteps::Folded);
     text
 }
 

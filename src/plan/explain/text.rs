@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use super::not_fused::Unfused;
-use super::repeats::{Steps, kind, write_steps};
+use super::repeats::{kind, write_steps};
 use super::value_names::ValueNames;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::Limits;
 use crate::error::quoted;
+use crate::picture::repeats::ShownSteps;
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
 use crate::plan::order::memory::lives;
@@ -42,7 +43,7 @@ impl<'a> Printer<'a> {
     }
 
     /// Prints the plan with these steps.
-    pub fn print(&self, text: &mut String, shown: Steps) {
+    pub fn print(&self, text: &mut String, shown: ShownSteps) {
         let plan = self.plan;
         let name = |id: ValueId| self.name(id);
         self.sources(text, "upload", |home| matches!(home, Home::Upload { .. }));

@@ -14,10 +14,9 @@ use crate::base::shape::Shape;
 use crate::batch::input::{Input, Inputs};
 use crate::batch::program::compiled::{Inner, Program};
 use crate::batch::program::outputs::Outputs;
-use crate::error::{DataError, Error, FaultKind, Origin, Result, RowsError, RunError};
+use crate::error::{DataError, Error, FaultKind, Lookup, Result, RowsError, RunError};
 use crate::exec::deadline;
-use crate::graph::{NodeId, RowAxis, RowTrace};
-use crate::ops::Op;
+use crate::graph::{Node, NodeId, RowAxis, RowTrace};
 use crate::record::Record;
 use crate::session::{RunResults, RunStats};
 
@@ -290,42 +289,47 @@ impl Rows {
             *at += chunk.start * of_it.map_or(0, |&id| self.row_elements(id));
         }
         if let Error::Fault(fault) = &mut error {
-            let positions = graph.iter().filter_map(|(id, node)| match node.op {
-                _ if node.place != fault.place || node.name != fault.op => None,
-                Op::Gather { .. } | Op::TakeAlong { .. } => Some(node.inputs[1]),
-                _ => Some(id),
-            });
-            let mut traces = positions.map(|id| (self.plans.trace(id), graph[id].ty.shape.rank()));
-            let found = traces.find_map(|(trace, rank)| match trace {
-                RowTrace::Each(at) if rank == fault.at.len() => Some(at),
+            let lookup = match &mut fault.what {
+                FaultKind::Index { lookup: Some(lookup), .. } => Some(lookup),
                 _ => None,
-            });
+            };
+            let found = match lookup {
+                Some(lookup) => self.with_rows(lookup, chunk.planned, rows),
+                None => {
+                    let is_it = |node: &Node| node.place == fault.place && node.name == fault.op;
+                    let mut nodes = graph.iter().filter(|(_, node)| is_it(node));
+                    nodes.find_map(|(id, node)| {
+                        self.row_axis(id).filter(|_| node.ty.shape.rank() == fault.at.len())
+                    })
+                }
+            };
             if let Some(RowAxis { axis, inner }) = found.filter(|_| chunk.planned > 0) {
                 let at = fault.at[axis];
                 let (outer, row) = (at / inner / chunk.planned, at / inner % chunk.planned);
                 fault.at[axis] = ((outer * rows) + chunk.start + row) * inner + at % inner;
             }
-            if let FaultKind::Index { table: Some(table), .. } = &mut fault.what {
-                self.with_rows(table, chunk.planned, rows);
-            }
         }
         error
     }
 
-    /// Gives a value of `planned` rows in a message the shape that it has for all `rows`.
-    fn with_rows(&self, (of, shape): &mut (Origin, Shape), planned: usize, rows: usize) {
-        let recorded = &*self.program.0.recorded;
-        let mut traces = recorded.graph.iter().map(|(id, _)| (id, self.plans.trace(id)));
-        let found = traces.find_map(|(id, trace)| match trace {
-            RowTrace::Each(RowAxis { axis, .. }) if recorded.origin(id) == *of => Some(axis),
-            _ => None,
-        });
-        let mut dims = shape.dims().to_vec();
-        if let Some(size) = found.and_then(|axis| dims.get_mut(axis))
-            && let Some(of_row) = size.checked_div(planned)
-        {
-            *size = of_row * rows;
-            *shape = Shape::from(&dims[..]);
+    /// Gives the table of a lookup in `planned` rows the shape that it has for all `rows`. Returns the axis of the indices
+    /// that has rows.
+    fn with_rows(&self, lookup: &mut Lookup, planned: usize, rows: usize) -> Option<RowAxis> {
+        let (_, node) = self.program.0.recorded.graph.iter().nth(lookup.operation)?;
+        let (table, indices) = (node.inputs[0], node.inputs[1]);
+        if let Some(RowAxis { axis, .. }) = self.row_axis(table) {
+            let mut dims = lookup.shape.dims().to_vec();
+            dims[axis] = dims[axis].checked_div(planned)? * rows;
+            lookup.shape = Shape::from(&dims[..]);
+        }
+        self.row_axis(indices)
+    }
+
+    /// The axis of a value that has the rows, if one has them.
+    fn row_axis(&self, id: NodeId) -> Option<RowAxis> {
+        match self.plans.trace(id) {
+            RowTrace::Each(at) => Some(at),
+            RowTrace::Fixed | RowTrace::Reduced(..) => None,
         }
     }
 

@@ -12,10 +12,6 @@ use crate::graph::{Mixing, NodeId, RowAxis, RowReduction, RowTrace};
 use crate::ops::Op;
 use crate::record::Record;
 
-/// The cure for layers that walk along the axis of rows.
-const BATCH_FIRST: &str = "give them by `Recurrence { batch_first: true, .. }`, which makes axis 1 that of time, \
-                           name the inputs with rows by `rows_of`";
-
 /// A program that runs with any number of rows, from [`Program::rows`]. Some inputs have rows along one axis, mostly the
 /// leading one, and no operation mixes rows. Cheap to clone.
 #[derive(Clone)]
@@ -152,11 +148,8 @@ impl Program {
                     let shape = shape(input);
                     (of(input), shape.clone(), RowAxis::of_input(shape).axis)
                 });
-                let cure = match graph[node].name {
-                    "gru" | "lstm" => BATCH_FIRST,
-                    _ => reason.cure,
-                };
-                RowsError::Mixes { of: of(node), why: reason.why, inputs: inputs.collect(), cure }
+                let (of, inputs) = (of(node), inputs.collect());
+                RowsError::Mixes { of, why: reason.why, inputs, cure: reason.cure }
             }
             Mixing::Long { node, operand, axis } => {
                 let shape = Box::new(shape(operand).clone());

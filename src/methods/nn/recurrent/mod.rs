@@ -5,7 +5,7 @@ mod sizes;
 
 pub use self::cell::CellWeights;
 use self::cell::{CellKind, CellState, CellTensors};
-use self::sizes::{LayerInput, X, batch_and_width, check_states};
+use self::sizes::{InputSource, LayerInput, batch_and_width, check_states};
 use crate::base::dtype::{Element, Float};
 use crate::batch::{BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
@@ -130,7 +130,7 @@ fn one_step<'b, T: Float>(
     weights: &CellWeights<T>,
 ) -> Result<CellState<'b, T>, Refusal> {
     let weights = CellTensors::new(x.batch(), weights);
-    let input = LayerInput { x, what: X, batch_first: false };
+    let input = LayerInput { x, source: InputSource::Given(x) };
     let [batch, size] = batch_and_width(input, weights, cell, Some(state))?;
     check_states(state, [batch, size])?;
     cell.step(cell.project(x, weights), Some(state), weights, size)
@@ -163,8 +163,11 @@ fn recur<'b, T: Float>(
     let mut y = if how.batch_first { x.permute([1, 0, 2]) } else { x };
     let mut last: [Vec<BufferId<T>>; 2] = [Vec::new(), Vec::new()];
     for layer in cells.chunks(directions) {
-        let what = if last[0].is_empty() { X } else { "result of the layer before" };
-        let input = LayerInput { x: y, what, batch_first: how.batch_first };
+        let source = match last[0].is_empty() {
+            true => InputSource::Given(x),
+            false => InputSource::LayerBefore { batch_first: how.batch_first },
+        };
+        let input = LayerInput { x: y, source };
         let mut sides = Vec::with_capacity(directions);
         for (direction, weights) in layer.iter().enumerate() {
             let at = last[0].len();

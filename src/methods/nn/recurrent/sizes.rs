@@ -8,22 +8,28 @@ use crate::error::MistakeKind;
 use crate::methods::arguments::checks::{CHANGE_ONE, check_shape};
 use crate::record::Refusal;
 
-/// The words for inputs that the caller gave.
-pub(super) const X: &str = "x";
-
 /// The names of the biases of a cell, in their order.
 const BIASES: [&str; 2] = [
     "bias of the inputs (the first of two, PyTorch's `bias_ih`)",
     "bias of the hidden state (the second of two, PyTorch's `bias_hh`)",
 ];
 
-/// The inputs `[…, B, I]` of a layer, with the words of messages for them.
+/// The inputs `[…, B, I]` of a layer.
 #[derive(Clone, Copy)]
 pub(super) struct LayerInput<'b, T> {
     pub x: Tensor<'b, T>,
-    pub what: &'static str,
-    /// True if the user's axes are `[B, T, I]`, and those of `x` `[T, B, I]`.
-    pub batch_first: bool,
+    pub source: InputSource<'b, T>,
+}
+
+/// The source of a layer's inputs.
+#[derive(Clone, Copy)]
+pub(super) enum InputSource<'b, T> {
+    /// The caller's tensor, whose axes may be in another order.
+    Given(Tensor<'b, T>),
+    LayerBefore {
+        /// True if the caller's axes are `[B, T, I]`.
+        batch_first: bool,
+    },
 }
 
 /// The size of the batch and the width of a cell's state, where inputs and weights fit.
@@ -33,8 +39,7 @@ pub(super) fn batch_and_width<'b, T: Float>(
     cell: CellKind,
     states: Option<CellState<'b, T>>,
 ) -> Result<[usize; 2], Refusal> {
-    let LayerInput { x, what, batch_first } = input;
-    let x = x.known_shape()?;
+    let x = input.x.known_shape()?;
     let [.., batch, width] = *x.dims() else {
         return Err(MistakeKind::Transpose(x).into());
     };
@@ -44,40 +49,44 @@ pub(super) fn batch_and_width<'b, T: Float>(
     };
     let given =
         WeightShapes { input: weights.input.known_shape()?, hidden: weights.hidden.known_shape()? };
-    if let Some(taken) = given.other_width(cell, width, of_state) {
-        return Err(wide(what, &x, batch_first, taken, &given.input).into());
-    }
-    let size = given.checked(cell, width, of_state)?;
+    let size = given.checked(cell, input, width, of_state)?;
     for (what, bias) in BIASES.into_iter().zip(weights.bias.into_iter().flatten()) {
         check_shape(what, [bias], cell.gates() * size)?;
     }
     Ok([batch, size])
 }
 
-/// The mistake of inputs of another width than the `taken` one, that of weights which fit otherwise.
-fn wide(
-    what: &'static str,
-    x: &Shape,
-    batch_first: bool,
+/// The mistake of inputs of another width than the `taken` one, that of `weights` which fit otherwise.
+fn input_width_mistake<T: Float>(
+    input: LayerInput<'_, T>,
     taken: usize,
     weights: &Shape,
-) -> MistakeKind {
-    let mut given = x.dims().to_vec();
-    if batch_first {
-        given.swap(0, 1);
-    }
-    let mut wanted = given.clone();
-    if let Some(width) = wanted.last_mut() {
+) -> Result<MistakeKind, Refusal> {
+    let mut fix = format!(
+        "input weights of shape {weights} take inputs of width {taken}: change the width of the inputs, or the weights"
+    );
+    let mut shape = input.x.known_shape()?.dims().to_vec();
+    let what = match input.source {
+        InputSource::Given(x) => {
+            shape = x.known_shape()?.dims().to_vec();
+            if x.recorded_by() == Some("embedding") {
+                fix.push_str(" (the width of an `embedding` is the last axis of its table)");
+            }
+            "x"
+        }
+        InputSource::LayerBefore { batch_first } => {
+            if batch_first {
+                shape.swap(0, 1);
+            }
+            "result of the layer before"
+        }
+    };
+    let given = Shape::from(&shape[..]);
+    if let Some(width) = shape.last_mut() {
         *width = taken;
     }
-    let mut fix = format!(
-        "input weights of shape {weights} take inputs of width {taken}: change these, or the weights"
-    );
-    if what == X {
-        fix.push_str(" (the width of an `embedding` is the last axis of its table)");
-    }
-    let (given, wanted) = (Shape::from(&given[..]), Shape::from(&wanted[..]));
-    MistakeKind::LayerShape { what, given, wanted, fix: fix.into() }
+    let wanted = Shape::from(&shape[..]);
+    Ok(MistakeKind::LayerShape { what, given, wanted, fix: fix.into() })
 }
 
 /// Fails unless states have the shape `wanted`.
@@ -146,14 +155,23 @@ impl WeightShapes {
         Self { input: Shape::new(&[rows, width]), hidden: Shape::new(&[rows, size]) }
     }
 
-    /// The width of the state, if both weights fit.
-    fn checked(
+    /// The width of the state, if both weights fit inputs of `width`. Nothing is guessed if they do.
+    fn checked<T: Float>(
         &self,
         cell: CellKind,
+        input: LayerInput<'_, T>,
         width: usize,
         of_state: Option<usize>,
-    ) -> Result<usize, MistakeKind> {
+    ) -> Result<usize, Refusal> {
+        if let Some(size) = WeightsGuess::as_given(cell).size(self, width) {
+            return Ok(size);
+        }
         let guess = self.likeliest(cell, width);
+        if guess.is_none()
+            && let Some(taken) = self.other_width(cell, width, of_state)
+        {
+            return Err(input_width_mistake(input, taken, &self.input)?.into());
+        }
         let size = guess.and_then(|of| of.size(self, width));
         let size = size.unwrap_or_else(|| self.likely_size(cell, width, of_state));
         let wanted = Self::of(cell, width, size);
@@ -181,18 +199,17 @@ impl WeightShapes {
             return Ok(size);
         };
         let fix = guess.zip(named).map_or(CHANGE_ONE, |(both, named)| both.cure(named));
-        Err(MistakeKind::LayerShape { what, given: given.clone(), wanted, fix: fix.into() })
+        Err(MistakeKind::LayerShape { what, given: given.clone(), wanted, fix: fix.into() }.into())
     }
 
-    /// The width of inputs that both weights fit, if nothing but the `width` of the inputs does not fit them.
+    /// The width of inputs that the weights take, if `width` alone is wrong. Where it is that of the state, the caller may
+    /// have given the hidden weights twice.
     fn other_width(&self, cell: CellKind, width: usize, of_state: Option<usize>) -> Option<usize> {
-        if self.likeliest(cell, width).is_some() {
-            return None;
-        }
         let size = self.likely_size(cell, width, of_state);
         let taken = *self.input.dims().last()?;
         let fitting = Self::of(cell, taken, size);
-        (fitting.input == self.input && fitting.hidden == self.hidden).then_some(taken)
+        let fits = fitting.input == self.input && fitting.hidden == self.hidden;
+        (fits && taken != size).then_some(taken)
     }
 
     /// The guess with the fewest mistakes, if any fits.
@@ -241,6 +258,12 @@ impl WeightGuess {
 }
 
 impl WeightsGuess {
+    /// The guess that both are what they were given as.
+    fn as_given(asked: CellKind) -> Self {
+        let weight = WeightGuess { cell: asked, is_transposed: false };
+        Self { asked, are_swapped: false, input: weight, hidden: weight }
+    }
+
     /// The width of the state, if the guess fits.
     fn size(&self, given: &WeightShapes, width: usize) -> Option<usize> {
         let mut weights = [self.input.sizes(&given.input)?, self.hidden.sizes(&given.hidden)?];

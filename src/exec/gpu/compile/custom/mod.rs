@@ -231,7 +231,7 @@ impl Variable {
             let cast = self.array.as_ref().and_then(Array::dtype).filter(|&of| of != ty.dtype);
             let cast = match cast {
                 Some(of) if at < inputs.len() => {
-                    format!("; or give it the input as {of}: `.cast::<{of}>()`")
+                    format!("; or cast the input to {of}: `.cast::<{of}>()`")
                 }
                 _ => String::new(),
             };
