@@ -220,7 +220,9 @@ mod tests {
                     count += 1;
                     let want: Vec<u32> = (0..len).map(|at| data[index(&view, at)]).collect();
                     let row = transposed.row_len();
-                    for start in (0..len).step_by(row) {
+                    // Miri is slow, and takes some of the starts.
+                    let starts = if cfg!(miri) { len / 3 / row + 1 } else { 1 };
+                    for start in (0..len).step_by(starts * row) {
                         for rows in [1, 2, (len - start) / row] {
                             let range = start..(start + rows * row).min(len);
                             let mut got = vec![u32::MAX; range.len()];
