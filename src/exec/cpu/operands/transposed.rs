@@ -5,6 +5,7 @@
 
 use std::{array, slice};
 
+use multiversion::multiversion;
 use smallvec::SmallVec;
 
 use super::data::LaneData;
@@ -12,6 +13,7 @@ use super::output::{OutputPart, for_each, parts_with_spinning_helpers, split};
 use super::walk::{Axes, Axis, Walk, collapse};
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::vectors::prefetch;
 use crate::exec::cpu::vectors::square::{SIDE, SquareKernels};
 use crate::exec::threads;
 
@@ -92,16 +94,37 @@ impl<'a> Transposed<'a> {
                 };
                 self.rows(data, start, bytemuck::cast_slice_mut(out), whole);
             }
-            LaneData::Halves(data) => self.elements(data, start, bytemuck::cast_slice_mut(out)),
-            LaneData::Bytes(data) => self.elements(data, start, out),
+            LaneData::Halves(data) => {
+                let (data, out) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(out));
+                self.narrow(data, start, out, to_half_words);
+            }
+            LaneData::Bytes(data) => self.narrow(data, start, out, to_bytes),
             LaneData::Iota => unreachable!("`of` takes a value"),
         }
     }
 
-    /// As [`copy`](Self::copy), for elements that are no words.
-    fn elements<T: Copy>(&self, data: &[T], start: usize, out: &mut [T]) {
+    /// As [`copy`](Self::copy), for elements of less than a word. Their squares are transposed as words.
+    fn narrow<T: Copy + Default + Into<u32>>(
+        &self,
+        data: &[T],
+        start: usize,
+        out: &mut [T],
+        of_words: impl Fn(&Square<u32>, &mut Square<T>) + Copy,
+    ) {
+        let kernels = SquareKernels::native();
         self.rows(data, start, out, |first, out, pitch| {
-            self.rectangle(data, first, out, pitch, [SIDE; 2]);
+            let ([mut square, mut turned], mut narrow) = ([[0; _]; 2], [T::default(); _]);
+            for (k, words) in square.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
+                let line = &data[(first + k as i64 * self.across.stride) as usize..];
+                prefetch::line(line.as_ptr().wrapping_add(BLOCK).cast());
+                let line = line.first_chunk::<SIDE>().expect("a line of a square");
+                *words = line.map(Into::into);
+            }
+            kernels.transpose(&square, 0, SIDE as i64, &mut turned, SIDE);
+            of_words(&turned, &mut narrow);
+            for (out, row) in out.chunks_mut(pitch).zip(narrow.as_chunks::<SIDE>().0) {
+                out[..SIDE].copy_from_slice(row);
+            }
         });
     }
 
@@ -177,6 +200,25 @@ impl<'a> Transposed<'a> {
                 *out = line[row];
             }
         }
+    }
+}
+
+/// The elements of a square.
+type Square<T> = [T; SIDE * SIDE];
+
+/// Sets `out` to the lower halves of `words`.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn to_half_words(words: &Square<u32>, out: &mut Square<u16>) {
+    for (out, &word) in out.iter_mut().zip(words) {
+        *out = word as u16;
+    }
+}
+
+/// Sets `out` to the lowest bytes of `words`.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn to_bytes(words: &Square<u32>, out: &mut Square<u8>) {
+    for (out, &word) in out.iter_mut().zip(words) {
+        *out = word as u8;
     }
 }
 
