@@ -116,6 +116,12 @@ fn recurrent_layers() {
         let (x, cells) = (zeros(b, [2, 7, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
         b.gru(x, &cells, None, batch_first).0
     });
+    // One cell for both layers, though its weights might be those of a GRU, swapped.
+    let before = "lstm: result of the layer before";
+    refused(&wide(before, "[7, 2, 6]", "[7, 2, 8]", "[24, 8]", 8), |b| {
+        let (x, cell) = (zeros(b, [7, 2, 8]), cell(b, 4, 8, 6));
+        b.lstm(x, &[cell; 2], None, forwards).0
+    });
     refused(&misshaped("lstm: state", "[2, 2, 5]", "[1, 2, 5]"), |b| {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
         b.lstm(x, &[cell], Some(LstmState::new(b, h, h)), forwards).0
