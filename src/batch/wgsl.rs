@@ -57,8 +57,16 @@ impl Wgsl {
         self
     }
 
-    /// Sets the number of workgroups along x, y and z. The source sets the threads of a workgroup. A thread for each of
-    /// n elements takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`.
+    /// Sets the number of workgroups along x, y and z, each at least 1 unless the kernel has no elements. The source sets
+    /// the threads of a workgroup. A thread for each of n elements takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`:
+    ///
+    /// ```
+    /// # use onetrip::Wgsl;
+    /// # let source = "@compute @workgroup_size(64) fn main() {}";
+    /// let n: u32 = 10;
+    /// let kernel = Wgsl::new(source).groups([n.div_ceil(64), 1, 1]);
+    /// # let _ = kernel;
+    /// ```
     pub fn groups(mut self, groups: [u32; 3]) -> Self {
         self.groups = Some(groups);
         self
@@ -106,6 +114,15 @@ impl Wgsl {
         let types: Vec<&Type> = nodes.iter().map(|&node| &graph[node].ty).collect();
         if let Some(ty) = types.iter().chain([&&result]).find(|ty| !ty.dtype.is_word()) {
             return Err(MistakeKind::DType(ty.dtype).into());
+        }
+        let runs = types.iter().chain([&&result]).all(|ty| ty.shape.elements() > 0);
+        if runs && groups.contains(&0) {
+            return Err(MistakeKind::Parameter {
+                what: "the number of workgroups",
+                must: "at least 1 along each axis",
+                given: format!("{groups:?}; n elements take `n.div_ceil(64)` of 64 threads"),
+            }
+            .into());
         }
         if let Some(CpuTwin { inputs, result, .. }) = on_cpu {
             let wanted: Vec<DType> = types.iter().map(|ty| ty.dtype).collect();
@@ -220,7 +237,7 @@ impl GpuCommandBatch {
     /// A number that the kernel needs is an input of one element, or part of the source. A program with such a kernel
     /// has no [`rows`](crate::Program::rows), and cannot be saved if the kernel has a function for the CPU.
     ///
-    /// It is a mistake if the number of workgroups was not said, or if the function for the CPU takes other element
+    /// It is a mistake if the number of workgroups was not said or is 0, or if the function for the CPU takes other element
     /// types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not
     /// valid, or if its bindings do not fit the inputs and the result; builds without the feature `gpu` do not look at
     /// the source. A kernel that one device refuses, as for more threads than a workgroup may have there, is an error

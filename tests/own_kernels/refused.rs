@@ -237,6 +237,29 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
     assert!(matches!(what, MistakeKind::Rank(20)), "{what}");
 }
 
+/// No workgroups would compute nothing. Over no elements they are enough.
+#[test]
+fn kernels_without_workgroups_are_refused() {
+    let kernel = |b: &GpuCommandBatch, len: usize, groups| {
+        Wgsl::new(COUNTS).entry_point("count").input(b.upload(&vec![0_u32; len])).groups(groups)
+    };
+    for groups in [[10 / 64, 1, 1], [1, 0, 1], [1, 1, 0]] {
+        let what = mistake(|batch| {
+            batch.wgsl::<u32>(kernel(batch, 10, groups), 1);
+        });
+        let want = format!(
+            "the number of workgroups must be at least 1 along each axis, not {groups:?}; n elements take \
+             `n.div_ceil(64)` of 64 threads"
+        );
+        assert_eq!(what.to_string(), want);
+    }
+    for (len, results) in [(0, 1), (1, 0), (0, 0)] {
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        batch.wgsl::<u32>(kernel(&batch, len, [0, 1, 1]), results);
+        assert!(batch.check_recorded().is_ok(), "{len} {results}");
+    }
+}
+
 /// The check is of recording, on every device, though a GPU never calls the function.
 #[tokio::test]
 async fn functions_of_other_types_than_the_kernels_are_mistakes() {
