@@ -288,7 +288,7 @@ pub enum DataError {
         of: Origin,
         /// True if runs download it.
         is_output: bool,
-        /// The names of all uploads that have one.
+        /// The names of all uploads that have one, where a name does as well as an id.
         there: Vec<String>,
     },
     /// A file that cannot be read, or has the wrong contents.
