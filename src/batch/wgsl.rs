@@ -1,5 +1,6 @@
 //! Kernels of the user's own, in WGSL.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{BufferId, GpuCommandBatch, Tensor};
@@ -112,9 +113,7 @@ impl Wgsl {
         }
         let result = Type { dtype, shape };
         let types: Vec<&Type> = nodes.iter().map(|&node| &graph[node].ty).collect();
-        if let Some(ty) = types.iter().chain([&&result]).find(|ty| !ty.dtype.is_word()) {
-            return Err(MistakeKind::DType(ty.dtype).into());
-        }
+        check_dtypes(&types, dtype)?;
         let runs = types.iter().chain([&&result]).all(|ty| ty.shape.elements() > 0);
         if runs && groups.contains(&0) {
             return Err(MistakeKind::Parameter {
@@ -131,9 +130,14 @@ impl Wgsl {
                     what: "the function of `Wgsl::on_cpu`",
                     must: "of the element types of the inputs, in order, and of the result",
                     given: format!(
-                        "{}, where the kernel has {}",
+                        "{}, where the kernel has {}{}",
                         signature(inputs, *result),
-                        signature(&wanted, dtype)
+                        signature(&wanted, dtype),
+                        match inputs.len().cmp(&wanted.len()) {
+                            Ordering::Greater => " (is an `input` missing?)",
+                            Ordering::Less => " (is an `input` too many?)",
+                            Ordering::Equal => "",
+                        }
                     ),
                 }
                 .into());
@@ -254,6 +258,26 @@ impl GpuCommandBatch {
             Ok(self.tensor(node))
         })
     }
+}
+
+/// Fails unless kernels take inputs and a result of these types.
+fn check_dtypes(inputs: &[&Type], result: DType) -> Result<(), MistakeKind> {
+    let must = "of f32, i32 or u32";
+    // The type that a cast makes of another one, without loss.
+    let like = |dtype| if dtype == DType::Bool { DType::U32 } else { DType::F32 };
+    for (at, dtype) in inputs.iter().map(|ty| ty.dtype).enumerate() {
+        if !dtype.is_word() {
+            let cast = format!("`cast::<{}>()` it first", like(dtype));
+            let given = format!("{dtype} as input {at} (counted from 0); {cast}");
+            return Err(MistakeKind::Parameter { what: "an input", must, given });
+        }
+    }
+    if result.is_word() {
+        return Ok(());
+    }
+    let given =
+        format!("{result}; make the result `{}`, and `cast::<{result}>()` it", like(result));
+    Err(MistakeKind::Parameter { what: "the result", must, given })
 }
 
 /// The element types of a kernel in words.
