@@ -51,8 +51,8 @@ impl Wgsl {
         self
     }
 
-    /// Adds an input. A view, such as the result of [`transpose`](GpuCommandBatch::transpose), is stored contiguously
-    /// first.
+    /// Adds an input: a tensor or an id. A resident is given as `batch.bind(&resident)`. A view, such as the result of
+    /// [`transpose`](GpuCommandBatch::transpose), is stored contiguously first.
     pub fn input<T: Element>(mut self, id: impl Into<BufferId<T>>) -> Self {
         self.inputs.push(id.into().value());
         self
@@ -76,8 +76,9 @@ impl Wgsl {
     /// The function that runs on the CPU call in place of the kernel. It takes a slice of each input, in order, and the
     /// elements of the result, which are 0 before. It must do the same as the source does. Runs call it from any
     /// thread. It may make runs itself, but must not wait for those of other threads: all that compute might wait like
-    /// it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked). A test of both runs
-    /// the batch with [`Placement::Cpu`](crate::Placement::Cpu) and [`Placement::Gpu`](crate::Placement::Gpu).
+    /// it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked). A test of both
+    /// [places](GpuCommandBatch::set_placement) the batch on [`Placement::Cpu`](crate::Placement::Cpu) and then on
+    /// [`Placement::Gpu`](crate::Placement::Gpu).
     pub fn on_cpu<Types>(mut self, function: impl CpuKernel<Types>) -> Self {
         self.on_cpu = Some(function.twin());
         self
