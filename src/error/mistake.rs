@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::data::Origin;
 use super::wording::{
-    axes, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
+    axes, elements, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -93,7 +93,7 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// A reshape that changes the number of elements.
-    #[error("cannot reshape {from} ({} elements) to {to} ({} elements): the numbers must be equal; {}", from.elements(), to.elements(), shapes_that_fit(from, to))]
+    #[error("cannot reshape {from} ({}) to {to} ({}): the numbers must be equal; {}", elements(from.elements()), elements(to.elements()), shapes_that_fit(from, to))]
     Reshape {
         /// The shape of the argument.
         from: Shape,

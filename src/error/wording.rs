@@ -97,6 +97,11 @@ pub(super) fn rows(count: usize) -> String {
 }
 
 /// The axes of rows of inputs, each with its shape; the first of them where they are many.
+/// A number of elements in words.
+pub(super) fn elements(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "element" } else { "elements" })
+}
+
 pub(super) fn rows_along(inputs: &[(impl fmt::Display, Shape, usize)]) -> String {
     const SHOWN: usize = 3;
     let axis =

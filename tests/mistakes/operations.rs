@@ -191,7 +191,7 @@ fn movement() {
         |b| b.reshape(zeros(b, [2, 3]), [4, 2]),
     );
     refused(
-        "reshape: cannot reshape [0, 3] (0 elements) to [] (1 elements): the numbers must be equal; `slice` or `pad` it first",
+        "reshape: cannot reshape [0, 3] (0 elements) to [] (1 element): the numbers must be equal; `slice` or `pad` it first",
         |b| b.reshape(zeros(b, [0, 3]), []),
     );
     refused(
