@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use thiserror::Error;
 
 use super::data::Origin;
+use super::fitting::{broadcast_cure, misfit_of_parts};
 use super::wording::{
     axes, elements, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
 };
@@ -18,8 +19,8 @@ use crate::base::shape::{MAX_RANK, Shape};
 pub enum MistakeKind {
     /// The shapes cannot be broadcast together.
     #[error(
-        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1; \
-         `unsqueeze` adds a size of 1"
+        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1; {fix}",
+        fix = broadcast_cure(.0, .1)
     )]
     Broadcast(Shape, Shape),
     /// A matrix product of a scalar.
@@ -191,9 +192,7 @@ pub enum MistakeKind {
     #[error("needs at least one tensor; `full` makes one without elements")]
     ConcatEmpty,
     /// Shapes that differ off the axis of concatenation.
-    #[error(
-        "{other} does not fit {first}: all axes but axis {axis} must be equal; `slice` or `pad` one of them"
-    )]
+    #[error("{}", misfit_of_parts(first, other, *axis))]
     Concat {
         /// The first shape.
         first: Shape,

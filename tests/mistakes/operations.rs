@@ -15,9 +15,33 @@ fn more_of_an_axis_than_there_is() {
 
 #[test]
 fn shapes_that_do_not_broadcast() {
-    let rule = "do not broadcast: aligned at the last dimension, sizes must be equal or 1; `unsqueeze` adds a size of 1";
-    refused(&format!("add: shapes [2, 3] and [2] {rule}"), |b| {
+    let misfit = "do not broadcast: aligned at the last dimension, sizes must be equal or 1";
+    let rule = format!("{misfit}; `unsqueeze` adds a size of 1");
+    let fix = "`reshape([2, 1])` puts [2] along axis 0 of [2, 3]";
+    refused(&format!("add: shapes [2, 3] and [2] {misfit}; {fix}"), |b| {
         b.add(zeros(b, [2, 3]), zeros(b, [2]))
+    });
+    let fix = "`reshape([3, 1, 1])` puts [3] along axis 1 of [2, 3, 5, 4]";
+    refused(&format!("sub: shapes [2, 3, 5, 4] and [3] {misfit}; {fix}"), |b| {
+        b.sub(zeros(b, [2, 3, 5, 4]), zeros(b, [3]))
+    });
+    refused(&format!("sub: shapes [3] and [2, 3, 5, 4] {misfit}; {fix}"), |b| {
+        b.sub(zeros(b, [3]), zeros(b, [2, 3, 5, 4]))
+    });
+    refused(&format!("sub: shapes [3, 3, 4] and [3] {rule}"), |b| {
+        b.sub(zeros(b, [3, 3, 4]), zeros(b, [3]))
+    });
+    // Images whose channels come first, and last.
+    let fix = "`permute([0, 3, 1, 2])` brings [2, 5, 4, 3] into the order of [2, 3, 5, 4]";
+    refused(&format!("add: shapes [2, 3, 5, 4] and [2, 5, 4, 3] {misfit}; {fix}"), |b| {
+        b.add(zeros(b, [2, 3, 5, 4]), zeros(b, [2, 5, 4, 3]))
+    });
+    let rest = "all axes but axis 1 must be equal";
+    refused(&format!("concat: [2, 5, 4, 3] does not fit [2, 3, 5, 4]: {rest}; {fix}"), |b| {
+        b.concat([zeros(b, [2, 3, 5, 4]), zeros(b, [2, 5, 4, 3])], 1)
+    });
+    refused(&format!("add: shapes [2, 3] and [3, 2] {misfit}; `transpose` one of them"), |b| {
+        b.add(zeros(b, [2, 3]), zeros(b, [3, 2]))
     });
     refused(&format!("lt: shapes [0] and [2] {rule}"), |b| b.lt(zeros(b, [0]), zeros(b, [2])));
     refused(&format!("select: shapes [4] and [2, 3] {rule}"), |b| {
