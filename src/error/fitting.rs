@@ -46,6 +46,22 @@ fn order(from: &Shape, to: &Shape) -> Option<Vec<usize>> {
     Some(order)
 }
 
+/// The cure for a product x · w of unequal inner dimensions, where x fits transposed or without sizes of 1.
+pub(super) fn cure_of_left(x: &Shape, w: &Shape) -> String {
+    let inner = w.dims().get(w.rank().saturating_sub(2));
+    if let [.., size, _] = x.dims()
+        && Some(size) == inner
+    {
+        return "; transposed, x fits: `x.transpose()`".into();
+    }
+    let ones = x.dims().iter().rev().take_while(|&&size| size == 1).count();
+    let short = &x.dims()[..x.rank() - ones];
+    if ones > 0 && short.last().is_some() && short.last() == inner {
+        return format!("; `x.reshape({short:?})` leaves out sizes of 1, and fits");
+    }
+    String::new()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

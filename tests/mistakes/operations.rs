@@ -66,11 +66,11 @@ fn matrix_products() {
         |b| b.matmul(zeros(b, []), zeros(b, [2, 2])),
     );
     refused(
-        "matmul: inner dimensions differ: x [3] · w [4]; the last axis of x must equal the last but one of w (`transpose` swaps them)",
+        "matmul: inner dimensions differ: x [3] · w [4]; the last axis of x must equal the last but one of w",
         |b| b.matmul(zeros(b, [3]), zeros(b, [4])),
     );
     refused(
-        "matmul: inner dimensions differ: x [2, 3] · w [4]; the last axis of x must equal the last but one of w (`transpose` swaps them)",
+        "matmul: inner dimensions differ: x [2, 3] · w [4]; the last axis of x must equal the last but one of w",
         |b| b.matmul(zeros(b, [2, 3]), zeros(b, [4])),
     );
     refused(
@@ -84,6 +84,14 @@ fn matrix_products() {
         let (x, w, bias) = (zeros(b, [2, 3]), zeros(b, [2, 3]), zeros(b, [3]));
         b.linear(x, w, bias)
     });
+    let fix = "`x.reshape([2, 3])` leaves out sizes of 1, and fits";
+    let want = format!("linear: inner dimensions differ: x [2, 3, 1, 1] · w [3, 2]; {rule}; {fix}");
+    refused(&want, |b| b.linear(zeros(b, [2, 3, 1, 1]), zeros(b, [3, 2]), zeros(b, [2])));
+    let fix = "transposed, x fits: `x.transpose()`";
+    for (w, said) in [(vec![3, 5], "[3, 5]"), (vec![3], "[3]")] {
+        let want = format!("matmul: inner dimensions differ: x [3, 2] · w {said}; {rule}; {fix}");
+        refused(&want, |b| b.matmul(zeros(b, [3, 2]), zeros(b, w)));
+    }
     // A bias may be broadcast, not the product.
     refused(
         "linear: cannot broadcast [7, 1] to [1, 5]: only sizes of 1 can grow; `unsqueeze` adds one",
