@@ -62,6 +62,27 @@ pub(super) fn cure_of_left(x: &Shape, w: &Shape) -> String {
     String::new()
 }
 
+/// The message for filters `w` that see `channels`, and do not fit `x` or the groups.
+pub(super) fn misfit_of_filters(x: &Shape, w: &Shape, groups: usize, channels: usize) -> String {
+    let cut = if groups == 1 { String::new() } else { format!(" in {groups} groups") };
+    let misfit = format!("filters {w}{cut} do not fit {x}");
+    if x[1] == channels {
+        return format!("{misfit}: the first axis of w must be a multiple of the groups");
+    }
+    let (layout, to_first) = match x.rank() {
+        3 => ("[batch, channels, length]", "[0, 2, 1]"),
+        _ => ("[batch, channels, height, width]", "[0, 3, 1, 2]"),
+    };
+    let cure = match x.dims().last() == Some(&channels) {
+        true => format!("; channels-last becomes that by `permute({to_first})`"),
+        false => String::new(),
+    };
+    format!(
+        "{misfit}: x is {layout}, and must have {channels} channels for these filters, not {}{cure}",
+        x[1]
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use thiserror::Error;
 
 use super::data::Origin;
-use super::fitting::{broadcast_cure, misfit_of_parts};
+use super::fitting::{broadcast_cure, misfit_of_filters, misfit_of_parts};
 use super::wording::{
     axes, elements, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
 };
@@ -155,10 +155,7 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// Filters that do not fit the channels that they are to see.
-    #[error(
-        "filters {w} in {groups} groups do not fit {x}: the channels of x must be those of w times the groups, and the \
-         filters a multiple of the groups"
-    )]
+    #[error("{}", misfit_of_filters(x, w, *groups, *channels))]
     Channels {
         /// The shape of the argument.
         x: Shape,
@@ -166,6 +163,8 @@ pub enum MistakeKind {
         w: Shape,
         /// The number of groups.
         groups: usize,
+        /// The channels that the filters of all groups see.
+        channels: usize,
     },
     /// Channels that groups do not divide.
     #[error("{} channels of {shape} cannot be cut into {groups} groups of one size; the groups must divide the channels", shape[1])]
