@@ -1,5 +1,6 @@
 //! Kernels of the user's own, in WGSL.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{BufferId, GpuCommandBatch, Tensor};
@@ -50,15 +51,23 @@ impl Wgsl {
         self
     }
 
-    /// Adds an input. A view, such as the result of [`transpose`](GpuCommandBatch::transpose), is stored contiguously
-    /// first.
+    /// Adds an input: a tensor or an id. A resident is given as `batch.bind(&resident)`. A view, such as the result of
+    /// [`transpose`](GpuCommandBatch::transpose), is stored contiguously first.
     pub fn input<T: Element>(mut self, id: impl Into<BufferId<T>>) -> Self {
         self.inputs.push(id.into().value());
         self
     }
 
-    /// Sets the number of workgroups along x, y and z. The source sets the threads of a workgroup. A thread for each of
-    /// n elements takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`.
+    /// Sets the number of workgroups along x, y and z, each at least 1 unless the kernel has no elements. The source sets
+    /// the threads of a workgroup. A thread for each of n elements takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`:
+    ///
+    /// ```
+    /// # use onetrip::Wgsl;
+    /// # let source = "@compute @workgroup_size(64) fn main() {}";
+    /// let n: u32 = 10;
+    /// let kernel = Wgsl::new(source).groups([n.div_ceil(64), 1, 1]);
+    /// # let _ = kernel;
+    /// ```
     pub fn groups(mut self, groups: [u32; 3]) -> Self {
         self.groups = Some(groups);
         self
@@ -67,8 +76,9 @@ impl Wgsl {
     /// The function that runs on the CPU call in place of the kernel. It takes a slice of each input, in order, and the
     /// elements of the result, which are 0 before. It must do the same as the source does. Runs call it from any
     /// thread. It may make runs itself, but must not wait for those of other threads: all that compute might wait like
-    /// it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked). A test of both runs
-    /// the batch with [`Placement::Cpu`](crate::Placement::Cpu) and [`Placement::Gpu`](crate::Placement::Gpu).
+    /// it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked). A test of both
+    /// [places](GpuCommandBatch::set_placement) the batch on [`Placement::Cpu`](crate::Placement::Cpu) and then on
+    /// [`Placement::Gpu`](crate::Placement::Gpu).
     pub fn on_cpu<Types>(mut self, function: impl CpuKernel<Types>) -> Self {
         self.on_cpu = Some(function.twin());
         self
@@ -104,8 +114,15 @@ impl Wgsl {
         }
         let result = Type { dtype, shape };
         let types: Vec<&Type> = nodes.iter().map(|&node| &graph[node].ty).collect();
-        if let Some(ty) = types.iter().chain([&&result]).find(|ty| !ty.dtype.is_word()) {
-            return Err(MistakeKind::DType(ty.dtype).into());
+        check_dtypes(&types, dtype)?;
+        let runs = types.iter().chain([&&result]).all(|ty| ty.shape.elements() > 0);
+        if runs && groups.contains(&0) {
+            return Err(MistakeKind::Parameter {
+                what: "the number of workgroups",
+                must: "at least 1 along each axis",
+                given: format!("{groups:?}; n elements take `n.div_ceil(64)` of 64 threads"),
+            }
+            .into());
         }
         if let Some(CpuTwin { inputs, result, .. }) = on_cpu {
             let wanted: Vec<DType> = types.iter().map(|ty| ty.dtype).collect();
@@ -114,9 +131,14 @@ impl Wgsl {
                     what: "the function of `Wgsl::on_cpu`",
                     must: "of the element types of the inputs, in order, and of the result",
                     given: format!(
-                        "{}, where the kernel has {}",
+                        "{}, where the kernel has {}{}",
                         signature(inputs, *result),
-                        signature(&wanted, dtype)
+                        signature(&wanted, dtype),
+                        match inputs.len().cmp(&wanted.len()) {
+                            Ordering::Greater => " (is an `input` missing?)",
+                            Ordering::Less => " (is an `input` too many?)",
+                            Ordering::Equal => "",
+                        }
                     ),
                 }
                 .into());
@@ -220,7 +242,7 @@ impl GpuCommandBatch {
     /// A number that the kernel needs is an input of one element, or part of the source. A program with such a kernel
     /// has no [`rows`](crate::Program::rows), and cannot be saved if the kernel has a function for the CPU.
     ///
-    /// It is a mistake if the number of workgroups was not said, or if the function for the CPU takes other element
+    /// It is a mistake if the number of workgroups was not said or is 0, or if the function for the CPU takes other element
     /// types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not
     /// valid, or if its bindings do not fit the inputs and the result; builds without the feature `gpu` do not look at
     /// the source. A kernel that one device refuses, as for more threads than a workgroup may have there, is an error
@@ -237,6 +259,26 @@ impl GpuCommandBatch {
             Ok(self.tensor(node))
         })
     }
+}
+
+/// Fails unless kernels take inputs and a result of these types.
+fn check_dtypes(inputs: &[&Type], result: DType) -> Result<(), MistakeKind> {
+    let must = "of f32, i32 or u32";
+    // The type that a cast makes of another one, without loss.
+    let like = |dtype| if dtype == DType::Bool { DType::U32 } else { DType::F32 };
+    for (at, dtype) in inputs.iter().map(|ty| ty.dtype).enumerate() {
+        if !dtype.is_word() {
+            let cast = format!("`cast::<{}>()` it first", like(dtype));
+            let given = format!("{dtype} as input {at} (counted from 0); {cast}");
+            return Err(MistakeKind::Parameter { what: "an input", must, given });
+        }
+    }
+    if result.is_word() {
+        return Ok(());
+    }
+    let given =
+        format!("{result}; make the result `{}`, and `cast::<{result}>()` it", like(result));
+    Err(MistakeKind::Parameter { what: "the result", must, given })
 }
 
 /// The element types of a kernel in words.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::wording::{
-    foreign, or_a_name, other_results, other_rows, other_tensors, others, quoted, type_to_ask_for,
+    elements, foreign, or_a_name, other_results, other_rows, other_tensors, others, quoted,
+    type_to_ask_for,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -104,7 +105,7 @@ pub enum ReadError {
         asked: DType,
     },
     /// Memory for more or fewer elements than the result has.
-    #[error("{of} has {} elements, and what is to take them has room for {room}; give it as many", shape.elements())]
+    #[error("{of} has {}, and what is to take them has room for {room}; give it as many", elements(shape.elements()))]
     Length {
         /// The value that was to be read.
         of: Origin,
@@ -143,8 +144,8 @@ pub enum DataError {
     GivenTwice(Origin),
     /// The wrong number of elements.
     #[error(
-        "{of} has shape {shape} and takes {} elements, not {given}; give as many, or make it of another shape{}",
-        shape.elements(), other_rows(of.op, shape, *given)
+        "{of} has shape {shape} and takes {}, not {given}; give as many, or make it of another shape{}",
+        elements(shape.elements()), other_rows(of.op, shape, *given)
     )]
     Length {
         /// The input that the data is for.
@@ -288,7 +289,7 @@ pub enum DataError {
         of: Origin,
         /// True if runs download it.
         is_output: bool,
-        /// The names of all uploads that have one.
+        /// The names of all uploads that have one, where a name does as well as an id.
         there: Vec<String>,
     },
     /// A file that cannot be read, or has the wrong contents.

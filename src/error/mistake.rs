@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use thiserror::Error;
 
 use super::data::Origin;
+use super::fitting::{broadcast_cure, misfit_of_filters, misfit_of_parts};
 use super::wording::{
-    axes, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
+    axes, elements, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -18,8 +19,8 @@ use crate::base::shape::{MAX_RANK, Shape};
 pub enum MistakeKind {
     /// The shapes cannot be broadcast together.
     #[error(
-        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1; \
-         `unsqueeze` adds a size of 1"
+        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1; {fix}",
+        fix = broadcast_cure(.0, .1)
     )]
     Broadcast(Shape, Shape),
     /// A matrix product of a scalar.
@@ -93,7 +94,7 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// A reshape that changes the number of elements.
-    #[error("cannot reshape {from} ({} elements) to {to} ({} elements): the numbers must be equal; {}", from.elements(), to.elements(), shapes_that_fit(from, to))]
+    #[error("cannot reshape {from} ({}) to {to} ({}): the numbers must be equal; {}", elements(from.elements()), elements(to.elements()), shapes_that_fit(from, to))]
     Reshape {
         /// The shape of the argument.
         from: Shape,
@@ -154,10 +155,7 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// Filters that do not fit the channels that they are to see.
-    #[error(
-        "filters {w} in {groups} groups do not fit {x}: the channels of x must be those of w times the groups, and the \
-         filters a multiple of the groups"
-    )]
+    #[error("{}", misfit_of_filters(x, w, *groups, *channels))]
     Channels {
         /// The shape of the argument.
         x: Shape,
@@ -165,6 +163,8 @@ pub enum MistakeKind {
         w: Shape,
         /// The number of groups.
         groups: usize,
+        /// The channels that the filters of all groups see.
+        channels: usize,
     },
     /// Channels that groups do not divide.
     #[error("{} channels of {shape} cannot be cut into {groups} groups of one size; the groups must divide the channels", shape[1])]
@@ -191,9 +191,7 @@ pub enum MistakeKind {
     #[error("needs at least one tensor; `full` makes one without elements")]
     ConcatEmpty,
     /// Shapes that differ off the axis of concatenation.
-    #[error(
-        "{other} does not fit {first}: all axes but axis {axis} must be equal; `slice` or `pad` one of them"
-    )]
+    #[error("{}", misfit_of_parts(first, other, *axis))]
     Concat {
         /// The first shape.
         first: Shape,

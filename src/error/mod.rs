@@ -3,6 +3,7 @@
 
 mod data;
 mod device;
+mod fitting;
 mod mistake;
 mod plan;
 mod record;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::fitting::cure_of_left;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
 
@@ -38,11 +39,11 @@ pub(super) fn misfit_of_mask(mask: &Shape, scores: &Shape, is_of_keys: bool) -> 
     )
 }
 
-/// The cure for a product x · w of unequal inner dimensions, where w fits transposed.
+/// The cure for a product x · w of unequal inner dimensions, where one of them fits in another form.
 pub(super) fn transposed_fits(x: &Shape, w: &Shape) -> String {
     let fits = w.rank() > 1 && x.dims().last() == w.dims().last();
     if !fits {
-        return " (`transpose` swaps them)".into();
+        return cure_of_left(x, w);
     }
     "; transposed, w fits: `w.transpose()`, or `Weights::resident_transposed` for [outputs, inputs] \
      as in files of PyTorch"
@@ -94,6 +95,11 @@ pub(super) fn range(rank: usize) -> String {
 /// A number of rows in words.
 pub(super) fn rows(count: usize) -> String {
     format!("{count} {}", if count == 1 { "row" } else { "rows" })
+}
+
+/// A number of elements in words.
+pub(super) fn elements(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "element" } else { "elements" })
 }
 
 /// The axes of rows of inputs, each with its shape; the first of them where they are many.

@@ -95,6 +95,7 @@ fn writing_what_cannot_be_written() {
     let line = line!() + 1;
     let x = b.upload_shaped(&[0.0_f32; 6], [2, 3]);
     let y = b.relu(x);
+    b.input::<f32>("x", 1); // No name is a cure: a batch is written by id.
     let at = |line| format!("(at tests/mistakes/data.rs:{line})");
     let error = b.write(y, &[0.0; 6]).unwrap_err();
     assert!(matches!(error, Error::Data(DataError::NotAnUpload { is_output: true, .. })));

@@ -116,6 +116,12 @@ fn recurrent_layers() {
         let (x, cells) = (zeros(b, [2, 7, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
         b.gru(x, &cells, None, batch_first).0
     });
+    // One cell for both layers, though its weights might be those of a GRU, swapped.
+    let before = "lstm: result of the layer before";
+    refused(&wide(before, "[7, 2, 6]", "[7, 2, 8]", "[24, 8]", 8), |b| {
+        let (x, cell) = (zeros(b, [7, 2, 8]), cell(b, 4, 8, 6));
+        b.lstm(x, &[cell; 2], None, forwards).0
+    });
     refused(&misshaped("lstm: state", "[2, 2, 5]", "[1, 2, 5]"), |b| {
         let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
         b.lstm(x, &[cell], Some(LstmState::new(b, h, h)), forwards).0
@@ -308,17 +314,46 @@ fn normalizations_of_channels() {
 #[test]
 fn convolutions() {
     let conv = Conv2d { groups: 2, ..Conv2d::default() };
-    let sees = "the channels of x must be those of w times the groups, and the filters a multiple of the groups";
+    let must = |channels: usize, given: usize| {
+        format!(
+            "x is [batch, channels, height, width], and must have {channels} channels for these filters, not {given}"
+        )
+    };
     refused(
-        &format!("conv2d: filters [4, 3, 3, 3] in 2 groups do not fit [1, 3, 8, 8]: {sees}"),
+        &format!(
+            "conv2d: filters [4, 3, 3, 3] in 2 groups do not fit [1, 3, 8, 8]: {}",
+            must(6, 3)
+        ),
         |b| b.conv2d(zeros(b, [1, 3, 8, 8]), zeros(b, [4, 3, 3, 3]), None, conv),
     );
     refused(
-        &format!("conv2d: filters [3, 2, 3, 3] in 2 groups do not fit [1, 4, 8, 8]: {sees}"),
+        "conv2d: filters [3, 2, 3, 3] in 2 groups do not fit [1, 4, 8, 8]: the first axis of w must be a multiple of the groups",
         |b| b.conv2d(zeros(b, [1, 4, 8, 8]), zeros(b, [3, 2, 3, 3]), None, conv),
     );
-    refused("conv2d: x must be [batch, channels, height, width], not [3, 8, 8]", |b| {
-        b.conv2d(zeros(b, [3, 8, 8]), zeros(b, [4, 3, 3, 3]), None, Conv2d::default())
+    let fix = "channels-last becomes that by `permute([0, 3, 1, 2])`";
+    let misfit = "filters [2, 3, 3, 3] do not fit [2, 5, 4, 3]";
+    refused(&format!("conv2d: {misfit}: {}; {fix}", must(3, 5)), |b| {
+        b.conv2d(zeros(b, [2, 5, 4, 3]), zeros(b, [2, 3, 3, 3]), None, Conv2d::default())
+    });
+    let misfit = "filters [3, 2, 3, 3] do not fit [2, 5, 4, 3]";
+    refused(&format!("conv_transpose2d: {misfit}: {}; {fix}", must(3, 5)), |b| {
+        let (x, w) = (zeros(b, [2, 5, 4, 3]), zeros(b, [3, 2, 3, 3]));
+        b.conv_transpose2d(x, w, None, ConvTranspose2d::default())
+    });
+    refused(
+        "conv1d: filters [2, 3, 3] do not fit [2, 8, 3]: x is [batch, channels, length], and must have 3 channels for these filters, not 8; channels-last becomes that by `permute([0, 2, 1])`",
+        |b| b.conv1d(zeros(b, [2, 8, 3]), zeros(b, [2, 3, 3]), None, Conv1d::default()),
+    );
+    refused(
+        "conv2d: x must be [batch, channels, height, width] (one image: `unsqueeze(0)`), not [3, 8, 8]",
+        |b| b.conv2d(zeros(b, [3, 8, 8]), zeros(b, [4, 3, 3, 3]), None, Conv2d::default()),
+    );
+    refused(
+        "conv1d: x must be [batch, channels, length] (one sequence: `unsqueeze(0)`), not [3, 8]",
+        |b| b.conv1d(zeros(b, [3, 8]), zeros(b, [4, 3, 3]), None, Conv1d::default()),
+    );
+    refused("conv2d: x must be [batch, channels, height, width], not [8]", |b| {
+        b.conv2d(zeros(b, [8]), zeros(b, [4, 3, 3, 3]), None, Conv2d::default())
     });
     refused("conv1d: w must be [filters, channels / groups, size], not [4, 3]", |b| {
         b.conv1d(zeros(b, [1, 3, 8]), zeros(b, [4, 3]), None, Conv1d::default())

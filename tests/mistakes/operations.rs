@@ -15,9 +15,33 @@ fn more_of_an_axis_than_there_is() {
 
 #[test]
 fn shapes_that_do_not_broadcast() {
-    let rule = "do not broadcast: aligned at the last dimension, sizes must be equal or 1; `unsqueeze` adds a size of 1";
-    refused(&format!("add: shapes [2, 3] and [2] {rule}"), |b| {
+    let misfit = "do not broadcast: aligned at the last dimension, sizes must be equal or 1";
+    let rule = format!("{misfit}; `unsqueeze` adds a size of 1");
+    let fix = "`reshape([2, 1])` puts [2] along axis 0 of [2, 3]";
+    refused(&format!("add: shapes [2, 3] and [2] {misfit}; {fix}"), |b| {
         b.add(zeros(b, [2, 3]), zeros(b, [2]))
+    });
+    let fix = "`reshape([3, 1, 1])` puts [3] along axis 1 of [2, 3, 5, 4]";
+    refused(&format!("sub: shapes [2, 3, 5, 4] and [3] {misfit}; {fix}"), |b| {
+        b.sub(zeros(b, [2, 3, 5, 4]), zeros(b, [3]))
+    });
+    refused(&format!("sub: shapes [3] and [2, 3, 5, 4] {misfit}; {fix}"), |b| {
+        b.sub(zeros(b, [3]), zeros(b, [2, 3, 5, 4]))
+    });
+    refused(&format!("sub: shapes [3, 3, 4] and [3] {rule}"), |b| {
+        b.sub(zeros(b, [3, 3, 4]), zeros(b, [3]))
+    });
+    // Images whose channels come first, and last.
+    let fix = "`permute([0, 3, 1, 2])` brings [2, 5, 4, 3] into the order of [2, 3, 5, 4]";
+    refused(&format!("add: shapes [2, 3, 5, 4] and [2, 5, 4, 3] {misfit}; {fix}"), |b| {
+        b.add(zeros(b, [2, 3, 5, 4]), zeros(b, [2, 5, 4, 3]))
+    });
+    let rest = "all axes but axis 1 must be equal";
+    refused(&format!("concat: [2, 5, 4, 3] does not fit [2, 3, 5, 4]: {rest}; {fix}"), |b| {
+        b.concat([zeros(b, [2, 3, 5, 4]), zeros(b, [2, 5, 4, 3])], 1)
+    });
+    refused(&format!("add: shapes [2, 3] and [3, 2] {misfit}; `transpose` one of them"), |b| {
+        b.add(zeros(b, [2, 3]), zeros(b, [3, 2]))
     });
     refused(&format!("lt: shapes [0] and [2] {rule}"), |b| b.lt(zeros(b, [0]), zeros(b, [2])));
     refused(&format!("select: shapes [4] and [2, 3] {rule}"), |b| {
@@ -42,11 +66,11 @@ fn matrix_products() {
         |b| b.matmul(zeros(b, []), zeros(b, [2, 2])),
     );
     refused(
-        "matmul: inner dimensions differ: x [3] · w [4]; the last axis of x must equal the last but one of w (`transpose` swaps them)",
+        "matmul: inner dimensions differ: x [3] · w [4]; the last axis of x must equal the last but one of w",
         |b| b.matmul(zeros(b, [3]), zeros(b, [4])),
     );
     refused(
-        "matmul: inner dimensions differ: x [2, 3] · w [4]; the last axis of x must equal the last but one of w (`transpose` swaps them)",
+        "matmul: inner dimensions differ: x [2, 3] · w [4]; the last axis of x must equal the last but one of w",
         |b| b.matmul(zeros(b, [2, 3]), zeros(b, [4])),
     );
     refused(
@@ -60,6 +84,14 @@ fn matrix_products() {
         let (x, w, bias) = (zeros(b, [2, 3]), zeros(b, [2, 3]), zeros(b, [3]));
         b.linear(x, w, bias)
     });
+    let fix = "`x.reshape([2, 3])` leaves out sizes of 1, and fits";
+    let want = format!("linear: inner dimensions differ: x [2, 3, 1, 1] · w [3, 2]; {rule}; {fix}");
+    refused(&want, |b| b.linear(zeros(b, [2, 3, 1, 1]), zeros(b, [3, 2]), zeros(b, [2])));
+    let fix = "transposed, x fits: `x.transpose()`";
+    for (w, said) in [(vec![3, 5], "[3, 5]"), (vec![3], "[3]")] {
+        let want = format!("matmul: inner dimensions differ: x [3, 2] · w {said}; {rule}; {fix}");
+        refused(&want, |b| b.matmul(zeros(b, [3, 2]), zeros(b, w)));
+    }
     // A bias may be broadcast, not the product.
     refused(
         "linear: cannot broadcast [7, 1] to [1, 5]: only sizes of 1 can grow; `unsqueeze` adds one",
@@ -191,7 +223,7 @@ fn movement() {
         |b| b.reshape(zeros(b, [2, 3]), [4, 2]),
     );
     refused(
-        "reshape: cannot reshape [0, 3] (0 elements) to [] (1 elements): the numbers must be equal; `slice` or `pad` it first",
+        "reshape: cannot reshape [0, 3] (0 elements) to [] (1 element): the numbers must be equal; `slice` or `pad` it first",
         |b| b.reshape(zeros(b, [0, 3]), []),
     );
     refused(

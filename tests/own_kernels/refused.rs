@@ -100,6 +100,12 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
             "the kernel was given 1 input, so binding 1 is the result; the source has 3 bindings: is an `input` missing?",
         ),
         (
+            "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+             @compute @workgroup_size(1) fn main() { y[0] = 1.0; }"
+                .into(),
+            "the kernel was given 1 input, so binding 1 is the result; the source writes its last binding, 0: is an `input` too many?",
+        ),
+        (
             "@compute @workgroup_size(1) fn main() { }".into(),
             "it declares no `var<storage, read_write>` for the result, binding 1",
         ),
@@ -202,12 +208,31 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
         let x = batch.upload(&[true]);
         batch.wgsl::<u32>(counts_of(x), 1);
     });
-    assert_eq!(what.to_string(), "does not take bool; use `cast` first");
+    assert_eq!(
+        what.to_string(),
+        "an input must be of f32, i32 or u32, not bool as input 0 (counted from 0); `cast::<u32>()` it first"
+    );
     let what = mistake(|batch| {
         let x = batch.upload(&[1_u32]);
         batch.wgsl::<onetrip::f16>(in_one_group(COUNTS).entry_point("count").input(x), 1);
     });
-    assert_eq!(what.to_string(), "does not take f16; use `cast` first");
+    let fix = "make the result `f32`, and `cast::<f16>()` it";
+    let rule = "the result must be of f32, i32 or u32, not";
+    assert_eq!(what.to_string(), format!("{rule} f16; {fix}"));
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<bool>(in_one_group(COUNTS).entry_point("count").input(x), 1);
+    });
+    let fix = "make the result `u32`, and `cast::<bool>()` it";
+    assert_eq!(what.to_string(), format!("{rule} bool; {fix}"));
+    let what = mistake(|batch| {
+        let (x, half) = (batch.upload(&[1_u32]), batch.full(1, onetrip::f16::ONE));
+        batch.wgsl::<u32>(in_one_group(COUNTS).input(x).input(half), 1);
+    });
+    assert_eq!(
+        what.to_string(),
+        "an input must be of f32, i32 or u32, not f16 as input 1 (counted from 0); `cast::<f32>()` it first"
+    );
     let what = mistake(|batch| {
         let x = batch.upload(&[1_i32]);
         let kernel = (0..8).fold(in_one_group(""), |kernel, _| kernel.input(x));
@@ -237,6 +262,29 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
     assert!(matches!(what, MistakeKind::Rank(20)), "{what}");
 }
 
+/// No workgroups would compute nothing. Over no elements they are enough.
+#[test]
+fn kernels_without_workgroups_are_refused() {
+    let kernel = |b: &GpuCommandBatch, len: usize, groups| {
+        Wgsl::new(COUNTS).entry_point("count").input(b.upload(&vec![0_u32; len])).groups(groups)
+    };
+    for groups in [[10 / 64, 1, 1], [1, 0, 1], [1, 1, 0]] {
+        let what = mistake(|batch| {
+            batch.wgsl::<u32>(kernel(batch, 10, groups), 1);
+        });
+        let want = format!(
+            "the number of workgroups must be at least 1 along each axis, not {groups:?}; n elements take \
+             `n.div_ceil(64)` of 64 threads"
+        );
+        assert_eq!(what.to_string(), want);
+    }
+    for (len, results) in [(0, 1), (1, 0), (0, 0)] {
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        batch.wgsl::<u32>(kernel(&batch, len, [0, 1, 1]), results);
+        assert!(batch.check_recorded().is_ok(), "{len} {results}");
+    }
+}
+
 /// The check is of recording, on every device, though a GPU never calls the function.
 #[tokio::test]
 async fn functions_of_other_types_than_the_kernels_are_mistakes() {
@@ -252,7 +300,13 @@ async fn functions_of_other_types_than_the_kernels_are_mistakes() {
             let kernel = in_one_group(COUNTS).entry_point("count").input(batch.upload(&[1_u32]));
             let error = said(&batch, record(kernel)).expect_err(given);
             let kernel = "where the kernel has (u32) to u32";
-            assert!(error.ends_with(&format!("{rule} {given}, {kernel}")), "{error}");
+            let inputs = given.split(')').next().expect("inputs").matches("32").count();
+            let hint = ["too many", "", "missing"][inputs];
+            let hint = match hint {
+                "" => String::new(),
+                hint => format!(" (is an `input` {hint}?)"),
+            };
+            assert!(error.ends_with(&format!("{rule} {given}, {kernel}{hint}")), "{error}");
         };
         refused("(u32) to i32", &|kernel| kernel.on_cpu(|_: &[u32], _: &mut [i32]| {}));
         refused("(f32) to u32", &|kernel| kernel.on_cpu(|_: &[f32], _: &mut [u32]| {}));

@@ -277,7 +277,7 @@ fn buffer<T: Element>(data: Cow<'_, [T]>, device: &Device) -> Result<HostBuffer,
 fn upload_of(recorder: &Recorder, value: UntypedId, given: Option<usize>) -> Result<usize> {
     let recorded = recorder.recorded();
     let node = recorded.node(value).ok_or_else(|| recorded.foreign_upload(value.batch_id))?;
-    let position = recorded.upload(node)?;
+    let position = recorded.upload(node).map_err(without_names)?;
     let shape = &recorded.graph[node].ty.shape;
     if let Some(given) = given.filter(|&given| given != shape.elements()) {
         let of = recorded.origin(node);
@@ -287,4 +287,12 @@ fn upload_of(recorder: &Recorder, value: UntypedId, given: Option<usize>) -> Res
         return Err(DataError::BeingChanged(recorded.origin(node)).into());
     }
     Ok(position)
+}
+
+/// The error without the names of uploads: a batch is written by id alone.
+fn without_names(mut error: DataError) -> DataError {
+    if let DataError::NotAnUpload { there, .. } = &mut error {
+        there.clear();
+    }
+    error
 }

@@ -48,8 +48,9 @@ const LENGTH: usize = 8;
 /// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
-/// A model of PyTorch is saved by `safetensors.torch.save_file(model.state_dict(), "model.safetensors")`. The weight of
-/// a `Linear` is [outputs, inputs] there, and [`resident_transposed`](Self::resident_transposed) swaps its axes once:
+/// A model of PyTorch is saved by `safetensors.torch.save_file(model.state_dict(), "model.safetensors")`. Weights of
+/// embeddings, LSTMs, GRUs and convolutions are taken as PyTorch stores them, and that of a `Linear` is transposed. It is
+/// [outputs, inputs] in the file, and [`resident_transposed`](Self::resident_transposed) swaps its axes once:
 ///
 /// ```
 /// # pollster::block_on(async {

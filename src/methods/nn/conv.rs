@@ -195,9 +195,7 @@ fn sizes<const D: usize>(
     let groups = conv.groups;
     let layouts =
         ["[filters, channels / groups, size]", "[filters, channels / groups, height, width]"];
-    check_layouts::<D>(x, w, layouts, groups, || {
-        x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups)
-    })?;
+    check_layouts::<D>(x, w, layouts, groups, || w[1].saturating_mul(groups))?;
     let mut slides = [AxisWindows::default(); D];
     for (at, slide) in slides.iter_mut().enumerate() {
         let (size, step, dilation) = (w[2 + at], conv.stride[at], conv.dilation[at]);
@@ -208,24 +206,31 @@ fn sizes<const D: usize>(
     Ok(ConvSizes { batch: x[0], groups, channels, filters, slides })
 }
 
-/// Checks the ranks of `x` and of `w`, which has one of `layouts` over one or two axes, and how the channels of the two
-/// fit.
+/// Checks the ranks of `x` and of `w`, which has one of `layouts` over one or two axes. The first axis of `w` is cut into
+/// `groups`, and its filters see `channels`.
 pub(super) fn check_layouts<const D: usize>(
     x: &Shape,
     w: &Shape,
     layouts: [&'static str; 2],
     groups: usize,
-    channels_fit: impl FnOnce() -> bool,
+    channels: impl FnOnce() -> usize,
 ) -> Result<(), MistakeKind> {
-    let images = ["[batch, channels, length]", "[batch, channels, height, width]"];
+    let images = match x.rank() == D + 1 {
+        false => ["[batch, channels, length]", "[batch, channels, height, width]"],
+        true => [
+            "[batch, channels, length] (one sequence: `unsqueeze(0)`)",
+            "[batch, channels, height, width] (one image: `unsqueeze(0)`)",
+        ],
+    };
     for (what, shape, wanted) in [("x", x, images[D - 1]), ("w", w, layouts[D - 1])] {
         if shape.rank() != D + 2 {
             return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
         }
     }
     check_parameter("groups", groups > 0, "at least 1", &groups)?;
-    if !channels_fit() {
-        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
+    let channels = channels();
+    if x[1] != channels || !w[0].is_multiple_of(groups) {
+        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups, channels });
     }
     Ok(())
 }

@@ -114,9 +114,7 @@ fn conv_transpose<'b, T: Numeric, const D: usize>(
     let (shape, filters) = (x.known_shape()?, w.known_shape()?);
     let layouts =
         ["[channels, filters / groups, size]", "[channels, filters / groups, height, width]"];
-    check_layouts::<D>(&shape, &filters, layouts, conv.groups, || {
-        shape[1] == filters[0] && filters[0].is_multiple_of(conv.groups)
-    })?;
+    check_layouts::<D>(&shape, &filters, layouts, conv.groups, || filters[0])?;
     let axes: Vec<SpreadAxis> =
         (0..D).map(|at| axis(&shape, &filters, conv, at)).collect::<Result<_, _>>()?;
     if let Some(phases) = phases(&shape, &filters, conv) {

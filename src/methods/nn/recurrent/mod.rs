@@ -108,6 +108,22 @@ operations! {
     /// the last layer's hidden states at each step, forwards before backwards, and each cell's state after its last
     /// step. A result that nothing reads is downloaded too, unless [`outputs`](GpuCommandBatch::outputs) names the
     /// wanted ones.
+    ///
+    /// Sequences of unequal length are padded to one. The last states have seen the padding, and so has a walk backwards.
+    /// Lengths `[B]` pick the hidden state after the last real step forwards, with
+    /// [`batch_first`](Recurrence::batch_first):
+    ///
+    /// ```
+    /// # use onetrip::{CellWeights, Device, GpuCommandBatch, Recurrence};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// # let (input, hidden) = (batch.full([8, 3], 0.1_f32), batch.full([8, 2], 0.1_f32));
+    /// # let (x, cell) = (batch.full([5, 7, 3], 1.0_f32), CellWeights::new(&batch, input, hidden));
+    /// # let lengths = batch.full(5, 4_i32);
+    /// let (hidden, _) = x.lstm(&[cell], None, Recurrence { batch_first: true, ..Recurrence::default() });
+    /// let ends = (lengths - 1).unsqueeze(-1).unsqueeze(-1);
+    /// let last = hidden.take_along_axis(ends, 1).squeeze(1);
+    /// # assert_eq!(last.shape().unwrap().dims(), [5, 2]);
+    /// ```
     fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = {
         let start = start.map(|state| state.tensors(x.batch()));
         recur(CellKind::Lstm, x, cells, start, how).map(|(y, state)| (y, LstmState::of(state)))
@@ -116,6 +132,10 @@ operations! {
     /// GRU cells over sequences `[T, B, I]`: cells, states and results are those of [`lstm`](Self::lstm). Without a `start`
     /// (`None`), states are zeros. The results are the hidden states `[T, B, H]` of the last layer, or `[T, B, 2·H]` both
     /// ways, and each cell's last state, `[cells, B, H]`.
+    ///
+    /// Sequences of unequal length are padded to one, and the last states have seen the padding. As for
+    /// [`lstm`](Self::lstm), the state after the last real step is
+    /// `hidden.take_along_axis((lengths - 1).unsqueeze(-1).unsqueeze(-1), 1).squeeze(1)` of `[B, T, H]`.
     fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl OptionalOperand<T>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = {
         let start = x.optional(start).map(|h| [h; 2]);
         recur(CellKind::Gru, x, cells, start, how).map(|(y, [h, _])| (y, h))

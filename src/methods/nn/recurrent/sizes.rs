@@ -155,7 +155,8 @@ impl WeightShapes {
         Self { input: Shape::new(&[rows, width]), hidden: Shape::new(&[rows, size]) }
     }
 
-    /// The width of the state, if both weights fit inputs of `width`. Nothing is guessed if they do.
+    /// The width of the state, if both weights fit inputs of `width`. Nothing is guessed if they do, or if they fit inputs of
+    /// another width.
     fn checked<T: Float>(
         &self,
         cell: CellKind,
@@ -166,12 +167,10 @@ impl WeightShapes {
         if let Some(size) = WeightsGuess::as_given(cell).size(self, width) {
             return Ok(size);
         }
-        let guess = self.likeliest(cell, width);
-        if guess.is_none()
-            && let Some(taken) = self.other_width(cell, width, of_state)
-        {
+        if let Some(taken) = self.other_width(cell, width, of_state) {
             return Err(input_width_mistake(input, taken, &self.input)?.into());
         }
+        let guess = self.likeliest(cell, width);
         let size = guess.and_then(|of| of.size(self, width));
         let size = size.unwrap_or_else(|| self.likely_size(cell, width, of_state));
         let wanted = Self::of(cell, width, size);

@@ -31,14 +31,24 @@ pub(crate) fn check(
         module.entry(entry)?.check()?;
     }
     let at = inputs.len();
-    let bindings = module.variables.iter().filter(|variable| variable.group == 0).count();
-    if bindings > at + 1 {
+    let bound = || module.variables.iter().filter(|variable| variable.group == 0);
+    let bindings = bound().count();
+    let last = bound().max_by_key(|variable| variable.binding);
+    let written = last.filter(|last| last.writes == Some(true)).map(|last| last.binding as usize);
+    let miscounted = match written {
+        _ if bindings > at + 1 => {
+            Some(format!("the source has {bindings} bindings: is an `input` missing?"))
+        }
+        Some(last) if last < at => {
+            Some(format!("the source writes its last binding, {last}: is an `input` too many?"))
+        }
+        _ => None,
+    };
+    if let Some(counts) = miscounted {
         let plural = if at == 1 { "" } else { "s" };
-        let what = format!(
-            "the kernel was given {at} input{plural}, so binding {at} is the result; the source has {bindings} \
-             bindings: is an `input` missing?"
-        );
-        return Err(MistakeKind::Kernel { line: None, what });
+        let given =
+            format!("the kernel was given {at} input{plural}, so binding {at} is the result");
+        return Err(MistakeKind::Kernel { line: None, what: format!("{given}; {counts}") });
     }
     for variable in &module.variables {
         variable
@@ -223,7 +233,8 @@ impl Variable {
             ));
         }
         let (ty, access, what) = match inputs.get(at) {
-            Some(&input) => (input, "read", format!("input {at}")),
+            Some(&input) if at == 0 => (input, "read", "input 0".to_owned()),
+            Some(&input) => (input, "read", format!("input {at} (counted from 0)")),
             None => (result, "read_write", "the result".to_owned()),
         };
         let array = self.array.as_ref().filter(|array| array.holds(ty.dtype));
