@@ -128,6 +128,10 @@ fn writing_what_cannot_be_written() {
     assert_eq!(error.to_string(), want);
     b.write(x, &[1.0; 6]).unwrap();
     assert!(b.check_recorded().is_ok(), "a refused write leaves the batch as it was");
+    let (one, line) = (b.upload(&[1.0_f32]), line!());
+    let error = b.write(one, &[0.0; 2]).unwrap_err();
+    let want = format!("upload {} has shape [1] and takes 1 element, not 2; {fix}", at(line));
+    assert_eq!(error.to_string(), want);
 }
 
 #[tokio::test]
