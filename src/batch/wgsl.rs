@@ -242,8 +242,8 @@ impl GpuCommandBatch {
     /// A number that the kernel needs is an input of one element, or part of the source. A program with such a kernel
     /// has no [`rows`](crate::Program::rows), and cannot be saved if the kernel has a function for the CPU.
     ///
-    /// It is a mistake if the number of workgroups was not said or is 0, or if the function for the CPU takes other element
-    /// types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not
+    /// It is a mistake if the number of workgroups was not said or is 0. So is a function for the CPU that takes other
+    /// element types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not
     /// valid, or if its bindings do not fit the inputs and the result; builds without the feature `gpu` do not look at
     /// the source. A kernel that one device refuses, as for more threads than a workgroup may have there, is an error
     /// of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
