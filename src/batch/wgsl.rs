@@ -77,8 +77,8 @@ impl Wgsl {
     /// elements of the result, which are 0 before. It must do the same as the source does. Runs call it from any
     /// thread. It may make runs itself, but must not wait for those of other threads: all that compute might wait like
     /// it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked). A test of both
-    /// [places](GpuCommandBatch::set_placement) the batch on [`Placement::Cpu`](crate::Placement::Cpu) and then on
-    /// [`Placement::Gpu`](crate::Placement::Gpu).
+    /// calls [`set_placement`](GpuCommandBatch::set_placement) with [`Placement::Cpu`](crate::Placement::Cpu) and then
+    /// with [`Placement::Gpu`](crate::Placement::Gpu).
     pub fn on_cpu<Types>(mut self, function: impl CpuKernel<Types>) -> Self {
         self.on_cpu = Some(function.twin());
         self
