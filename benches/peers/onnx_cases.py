@@ -62,10 +62,16 @@ def rows(kind, weights=(), **options):
     return graph
 
 
-def log_sum_exp():
+def reduced(kind, axis, *shape):
     graph = Graph()
-    axes = graph.constant("axes", np.array([-1], np.int64))
-    graph.op("ReduceLogSumExp", graph.input("x", [4096, 1024]), axes, keepdims=0)
+    axes = graph.constant("axes", np.array([axis], np.int64))
+    graph.op(kind, graph.input("x", shape), axes, keepdims=0)
+    return graph
+
+
+def running_sums():
+    graph = Graph()
+    graph.op("CumSum", graph.input("x", MATRIX), graph.constant("axis", np.array([1], np.int64)))
     return graph
 
 
@@ -135,6 +141,7 @@ def mlp(rows):
 
 
 POOL = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+MATRIX, IMAGES = (4096, 1024), (8, 64, 3136)
 OPERATIONS = {
     "conv2d_3x3": conv,
     "conv2d_3x3_stride2": lambda: conv(stride=2),
@@ -160,7 +167,14 @@ OPERATIONS = {
     "layer_norm": lambda: rows("LayerNormalization", ["weight", "bias"], epsilon=1e-5),
     "softmax": lambda: rows("Softmax"),
     "log_softmax": lambda: rows("LogSoftmax"),
-    "logsumexp": log_sum_exp,
+    "logsumexp": lambda: reduced("ReduceLogSumExp", -1, 4096, 1024),
+    "sum_rows": lambda: reduced("ReduceSum", 1, *MATRIX),
+    "sum_columns": lambda: reduced("ReduceSum", 0, *MATRIX),
+    "sum_channels": lambda: reduced("ReduceSum", 1, *IMAGES),
+    "mean_tokens": lambda: reduced("ReduceMean", 1, 8, 128, 768),
+    "max_rows": lambda: reduced("ReduceMax", 1, *MATRIX),
+    "max_channels": lambda: reduced("ReduceMax", 1, *IMAGES),
+    "cumsum_rows": running_sums,
     **{f"matmul_{n}": lambda n=n: matmul(n=n) for n in (16, 32, 64, 128, 256, 512, 1024, 2048)},
     "matmul_64x64x64x64": lambda: matmul(64, n=64),
     **{

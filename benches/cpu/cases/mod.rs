@@ -4,6 +4,7 @@ mod convolutions;
 mod elements;
 mod movement;
 mod products;
+mod reductions;
 mod rows;
 mod sequences;
 mod windows;
@@ -117,6 +118,7 @@ pub fn all() -> Vec<Case> {
         windows::cases(),
         movement::cases(),
         rows::cases(),
+        reductions::cases(),
         products::cases(),
         sequences::cases(),
         elements::cases(),

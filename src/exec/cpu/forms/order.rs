@@ -54,6 +54,13 @@ impl KeyOrder {
         Self { zero, ..Self::by_value(ty, extremum) }
     }
 
+    /// The wanted one of floats. `None` if elements are integers.
+    pub fn of_floats(self) -> Option<Extremum> {
+        let is_greatest = self.flip == SIGN;
+        let extremum = if is_greatest { Extremum::Greatest } else { Extremum::Least };
+        (self.magnitude != 0).then_some(extremum)
+    }
+
     #[inline(always)]
     pub fn key(self, bits: u32) -> u32 {
         let bits = if bits == self.zero { 0 } else { bits };

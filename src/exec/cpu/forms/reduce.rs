@@ -1,17 +1,21 @@
 //! The reduce form: elements combined along some axes.
 
+use std::array;
 use std::borrow::Cow;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::fold::{Extreme, LaneFold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt};
+use super::fold::{
+    Extreme, LaneFold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt, TOGETHER,
+};
 use super::order::{Extremum, KeyOrder};
+use super::row::write;
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::operands::{
-    BoundInput, for_each, for_each_part, map_each, parts, ranges, split,
+    BoundInput, MOST_LINES, for_each, for_each_part, map_each, parts, ranges, split,
 };
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
@@ -35,6 +39,9 @@ pub(crate) fn run(job: &StepJob<'_>, reduce: &ReduceForm, outputs: &mut [HostBuf
         (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp, outputs),
     }
 }
+
+/// Most results that are combined together. Longer lines of columns are read faster, and states stay in the first-level cache.
+const MOST: usize = 4 * TILE;
 
 /// Combines the elements of each point of the outer space, and computes the outputs from the combined values.
 fn combine<F: LaneFold>(
@@ -66,22 +73,15 @@ fn combine<F: LaneFold>(
     let blocks = walk.blocks(parts);
     if blocks.iter().all(|block| block.inner.len() == inner) {
         let output_parts = split(outputs, parts, walk.outer_unit());
-        let worker = || (walk.machine(tape), Machine::new(after.tape), Vec::new());
-        return for_each(output_parts, worker, |(before, machine, states), mut part| {
-            for at in (0..part.len).step_by(TILE) {
+        let worker = || (walk.machine(tape), Machine::new(after.tape), Vec::new(), Vec::new());
+        return for_each(output_parts, worker, |(before, machine, states, acc), mut part| {
+            for at in (0..part.len).step_by(MOST) {
                 let start = part.start + at;
-                let len = TILE.min(part.len - at);
-                walk.block(
-                    before,
-                    &ReduceBlock { outer: start..start + len, inner: 0..inner },
-                    states,
-                );
-                let mut acc = [0; TILE];
-                for (lane, &state) in acc.iter_mut().zip(&*states) {
-                    *lane = fold.finish(state);
-                }
-                let span = Span { inputs: &after.inputs_of_results, start, len, acc: &acc[..len] };
-                part.write_tile(machine, &span, at);
+                let outer = start..start + MOST.min(part.len - at);
+                walk.block(before, &ReduceBlock { outer, inner: 0..inner }, states);
+                acc.clear();
+                acc.extend(states.iter().map(|&state| fold.finish(state)));
+                write(machine, &after.inputs_of_results, &mut part, at, acc);
             }
         });
     }
@@ -164,7 +164,8 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
             ranges(len, len.div_ceil(parts.max(1)).next_multiple_of(unit)).collect()
         };
         let outer = cut(self.outer, parts, self.outer_unit());
-        let inner = cut(self.inner, parts.div_ceil(outer.len()), inner_unit);
+        // Parts of one row have to be merged.
+        let inner = cut(self.inner, parts / outer.len(), inner_unit);
         let pair = |outer: &Range<usize>, inner: &Range<usize>| ReduceBlock {
             outer: outer.clone(),
             inner: inner.clone(),
@@ -257,34 +258,74 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
     ) {
         let positions = TILE / self.outer;
         for at in block.inner.clone().step_by(positions) {
-            let len = positions.min(block.inner.end - at) * self.outer;
-            self.tile(machine, at * self.outer, len, |lanes| {
-                for (index, lanes) in (at..).zip(lanes.chunks(self.outer)) {
-                    self.fold.column(states, lanes, index);
-                }
+            let len = positions.min(block.inner.end - at);
+            self.tile(machine, at * self.outer, len * self.outer, |lanes| {
+                let position = |index: usize| &lanes[(index - at) * self.outer..][..self.outer];
+                self.positions(states, at..at + len, position);
             });
         }
     }
 
-    /// Takes several tiles for the elements of one position.
+    /// Takes several tiles for the elements of one position, or of several positions if the operand's memory holds them.
     fn long_columns(
         &self,
         machine: &mut Machine<'_>,
         block: &ReduceBlock,
         states: &mut [F::State],
     ) {
-        for (i, states) in states.chunks_mut(TILE).enumerate() {
-            let first = block.outer.start + i * TILE;
-            for index in block.inner.clone() {
-                let start = index * self.outer + first;
-                // The next position lies farther away than the hardware prefetches.
-                for input in self.inputs.iter().flatten() {
-                    input.fetch_ahead(start + self.outer, states.len());
-                }
-                self.tile(machine, start, states.len(), |lanes| {
-                    self.fold.column(states, lanes, index);
-                });
+        let input = machine.fetched(self.inputs);
+        let (mut first, mut states) = (block.outer.start, states);
+        while !states.is_empty() {
+            let lines =
+                |index: usize, count| input?.lines(index * self.outer + first, self.outer, count);
+            let line =
+                lines(block.inner.start, 1).and_then(|lines| lines.first().map(|it| it.len()));
+            let len = line.map_or(TILE, |len| len.min(MOST)).min(states.len());
+            let (now, later) = states.split_at_mut(len);
+            for at in block.inner.clone().step_by(MOST_LINES) {
+                let count = MOST_LINES.min(block.inner.end - at);
+                let Some(lines) = lines(at, count) else {
+                    self.fetched_columns(machine, first, at..at + count, now);
+                    continue;
+                };
+                self.positions(now, at..at + count, |index| &lines[index - at][..len]);
             }
+            (first, states) = (first + len, later);
+        }
+    }
+
+    /// Takes the elements at some positions of as many results as there are states, from `first` on. Each position is a tile.
+    fn fetched_columns(
+        &self,
+        machine: &mut Machine<'_>,
+        first: usize,
+        positions: Range<usize>,
+        states: &mut [F::State],
+    ) {
+        for index in positions {
+            let start = index * self.outer + first;
+            // The next position lies farther away than the hardware prefetches.
+            for input in self.inputs.iter().flatten() {
+                input.fetch_ahead(start + self.outer, states.len());
+            }
+            self.tile(machine, start, states.len(), |lanes| self.fold.column(states, lanes, index));
+        }
+    }
+
+    /// Takes the elements at some positions, several of them in one pass. `lanes` are those at one position.
+    fn positions<'l>(
+        &self,
+        states: &mut [F::State],
+        positions: Range<usize>,
+        lanes: impl Fn(usize) -> &'l [u32],
+    ) {
+        let together = positions.len() / TOGETHER * TOGETHER;
+        let single = positions.start + together..positions.end;
+        for index in (positions.start..single.start).step_by(TOGETHER) {
+            self.fold.columns(states, array::from_fn(|k| lanes(index + k)), index);
+        }
+        for index in single {
+            self.fold.column(states, lanes(index), index);
         }
     }
 }

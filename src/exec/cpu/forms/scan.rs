@@ -49,6 +49,8 @@ fn walk<F: Running>(job: &StepJob<'_>, scan: &ScanForm, fold: &F, outputs: &mut 
     let (count, block) = (outputs[0].len(), scan.len * columns);
     let blocks = count / block;
     let wanted = parts(count as u64 * (before.flops() + after.flops() + 2));
+    // Running results of words are computed where they stay.
+    let in_place = outputs.len() == 1 && outputs[0].dtype().is_word() && after.is_acc(0);
     let scanner = Scanner { fold, inputs: &inputs, columns, block };
     let mut output_parts = split(outputs, wanted.min(blocks), block);
     let mut starts = vec![Vec::new(); output_parts.len()];
@@ -69,11 +71,18 @@ fn walk<F: Running>(job: &StepJob<'_>, scan: &ScanForm, fold: &F, outputs: &mut 
         |(before, after, lanes), (mut part, mut states): (OutputPart<'_>, Vec<F::State>)| {
             states.resize(columns, fold.empty());
             for at in (0..part.len).step_by(TILE) {
-                let lanes = &mut lanes[..TILE.min(part.len - at)];
-                let start = part.start + at;
-                fill(before, &inputs, start, lanes);
-                scanner.run(&mut states, start, lanes);
-                write(after, &inputs, &mut part, at, lanes);
+                let (start, len) = (part.start + at, TILE.min(part.len - at));
+                let mut run = |lanes: &mut [u32]| {
+                    fill(before, &inputs, start, lanes);
+                    scanner.run(&mut states, start, lanes);
+                };
+                if in_place {
+                    run(part.words(0, at, len));
+                } else {
+                    let lanes = &mut lanes[..len];
+                    run(lanes);
+                    write(after, &inputs, &mut part, at, lanes);
+                }
             }
         },
     );

@@ -4,7 +4,7 @@ use super::data::LaneData;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::failures::Failures;
-use crate::exec::cpu::operands::strided::StridedInput;
+use crate::exec::cpu::operands::strided::{Lines, StridedInput};
 use crate::exec::cpu::vectors::prefetch;
 use crate::plan::{OperandSource, StepOperand};
 
@@ -50,6 +50,19 @@ impl<'a> BoundInput<'a> {
             Self::Table(_) | Self::Failures(_) => {}
             Self::Memory(words) => out.copy_from_slice(&words[start..start + out.len()]),
             Self::Strided(strided) => strided.fetch(start, out),
+        }
+    }
+
+    /// The lanes at `start`, at `start + pitch` and so on, `count` in all, each with those behind it in memory. All lines have one
+    /// length. `None` if the lanes have to be fetched.
+    pub fn lines(&self, start: usize, pitch: usize, count: usize) -> Option<Lines<'a>> {
+        match self {
+            Self::Table(_) | Self::Failures(_) => None,
+            Self::Memory(words) => {
+                let line = |k: usize| &words[start + k * pitch..][..pitch - start % pitch];
+                Some((0..count).map(line).collect())
+            }
+            Self::Strided(strided) => strided.lines(start, pitch, count),
         }
     }
 

@@ -30,7 +30,10 @@ pub(crate) fn parts(cost: u64) -> usize {
         return 1;
     }
     // Several parts a thread let a late thread leave its parts to the others.
-    let most = 8 * threads::count();
+    let most = match threads::count() {
+        1 => 1,
+        threads => 8 * threads,
+    };
     usize::try_from(cost / (PART * RATE)).unwrap_or(most).clamp(1, most)
 }
 

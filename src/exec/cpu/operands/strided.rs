@@ -12,6 +12,11 @@ const LONG_STRETCH: usize = 64;
 
 type StridedAxis = Axis<i64>;
 
+/// Lanes that lie in memory one after the other, several times.
+pub(crate) type Lines<'a> = SmallVec<[&'a [u32]; MOST_LINES]>;
+/// Most lines that are looked up at once.
+pub(crate) const MOST_LINES: usize = 64;
+
 /// Lanes that are read through a strided index map.
 #[derive(Debug)]
 pub(crate) struct StridedInput<'a> {
@@ -61,6 +66,19 @@ impl<'a> StridedInput<'a> {
         let Axis { dim, stride } = self.axes[0];
         let is_one_stretch = self.axes.len() == 1 || dim >= LONG_STRETCH;
         self.clamp || !is_one_stretch || !matches!(stride, 0 | 1)
+    }
+
+    /// The elements at `start`, at `start + pitch` and so on, `count` in all. Each comes with those behind it that lie in memory
+    /// one after the other; all of the lines are as long. `None` unless the elements are words, and the innermost axes together
+    /// have `pitch` elements.
+    pub fn lines(&self, start: usize, pitch: usize, count: usize) -> Option<Lines<'a>> {
+        let (LaneData::Words(data), false, 1) = (self.data, self.clamp, self.axes[0].stride) else {
+            return None;
+        };
+        let (inner, outer) = self.rows(start, pitch, 1)?;
+        let (first, len) = Walk::from(inner, 0, start % pitch).next(usize::MAX);
+        let mut starts = Walk::from(outer, self.offset + first, start / pitch);
+        Some((0..count).map(|_| &data[starts.next(1).0 as usize..][..len]).collect())
     }
 
     /// Copies the elements from `start` on to `out`.

@@ -190,7 +190,7 @@ impl<'t> Machine<'t> {
         self.tape.reach(start, self.lanes())
     }
 
-    /// Returns the input that the only root loads, if the tape does nothing else.
+    /// Returns the input whose lanes are the only root, if the tape computes nothing.
     pub fn fetched<'i, 'a>(
         &self,
         inputs: &'i [Option<BoundInput<'a>>],

@@ -189,12 +189,13 @@ impl Tape {
         self.flops
     }
 
-    /// Returns the input that the only root loads, if the tape does nothing else.
+    /// Returns the input whose lanes are the only root, if the tape computes nothing.
     pub fn fetched<'i, 'a>(
         &self,
         inputs: &'i [Option<BoundInput<'a>>],
     ) -> Option<&'i BoundInput<'a>> {
         match (&self.instructions[..], &self.roots[..]) {
+            (&[], &[Arg::Memory(operand)]) => inputs[usize::from(operand)].as_ref(),
             (&[Instruction { op: TapeOp::Load(operand), out }], &[root]) if out == root => {
                 inputs[usize::from(operand)].as_ref()
             }

@@ -10,7 +10,8 @@ pub(crate) const FEW: usize = 16;
 /// any width of it. A shorter loop is unrolled first, and then yields only narrow vectors.
 pub(crate) const MANY: usize = 128;
 
-/// `N` partial results.
+/// `N` partial results. They begin a line of the cache, as wide loads and stores have to for full speed.
+#[repr(align(64))]
 pub(crate) struct Partial<S, const N: usize>([S; N]);
 
 impl<S: Copy, const N: usize> Partial<S, N> {

@@ -109,7 +109,7 @@ fn large_maps_are_shared_out() {
     case.check(&b, Form::map(&[len]), &outputs, 2e-3);
 }
 
-/// Reduces `data` by every combination, as rows and as columns.
+/// Reduces `data` by every combination, as rows, as columns, and with the last outer axis innermost in memory.
 fn reduces<T: crate::base::dtype::Element>(data: &[T], outer: &[usize], inner: &[usize]) {
     let (rows, columns): (usize, usize) = (outer.iter().product(), inner.iter().product());
     let dims: Vec<usize> = outer.iter().chain(inner).copied().collect();
@@ -117,11 +117,16 @@ fn reduces<T: crate::base::dtype::Element>(data: &[T], outer: &[usize], inner: &
     let mut down = contiguous(&inner.iter().chain(outer).copied().collect::<Vec<_>>());
     down.dims.rotate_left(inner.len());
     down.strides.rotate_left(inner.len());
+    let mut between = across.clone();
+    if let Some(last) = outer.len().checked_sub(1) {
+        between.strides[last] = 1;
+        between.strides[outer.len()..].iter_mut().for_each(|stride| *stride *= outer[last] as i64);
+    }
     for combine in Combine::ALL {
         if combine == Combine::LogSumExp && !T::DTYPE.is_float() {
             continue;
         }
-        for layout in [&across, &down] {
+        for layout in [&across, &down, &between] {
             let (mut case, b) = (Case::default(), Builder::default());
             let x = case.load(&b, &data[..rows * columns], Space::Main, layout.clone());
             let acc = b.acc(combine.result(x.ty()));
@@ -145,13 +150,15 @@ impl Combine {
 
 #[test]
 fn reductions_of_all_types_and_orientations() {
-    let sizes: [(&[usize], &[usize]); 8] = [
+    let sizes: [(&[usize], &[usize]); 10] = [
         (&[], &[1]),
         (&[], &[5003]),
         (&[37], &[3]),
         (&[3], &[1700]),
         (&[700], &[19]),
         (&[2, 3], &[4, 5]),
+        (&[3, 523], &[11]),
+        (&[2, 3, 37], &[2, 9]),
         (&[1], &[513]),
         (&[513], &[1]),
     ];
