@@ -5,6 +5,7 @@
 
 use std::{array, slice};
 
+use bytemuck::Pod;
 use multiversion::multiversion;
 use smallvec::SmallVec;
 
@@ -89,10 +90,10 @@ impl<'a> Transposed<'a> {
         match self.data {
             LaneData::Words(data) => {
                 let kernels = SquareKernels::native();
-                let whole = |first, out: &mut [u32], pitch| {
+                let square = |first, out: &mut [u32], pitch| {
                     kernels.transpose(data, first, self.across.stride, out, pitch);
                 };
-                self.rows(data, start, bytemuck::cast_slice_mut(out), whole);
+                self.rows(data, start, bytemuck::cast_slice_mut(out), SIDE, square);
             }
             LaneData::Halves(data) => {
                 let (data, out) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(out));
@@ -103,38 +104,44 @@ impl<'a> Transposed<'a> {
         }
     }
 
-    /// As [`copy`](Self::copy), for elements of less than a word. Their squares are transposed as words.
-    fn narrow<T: Copy + Default + Into<u32>>(
+    /// As [`copy`](Self::copy), for elements of which `N` are a word. Their squares are `N` squares of words, whose elements
+    /// `of_words` takes apart.
+    fn narrow<T: Pod, const N: usize>(
         &self,
         data: &[T],
         start: usize,
         out: &mut [T],
-        of_words: impl Fn(&Square<u32>, &mut Square<T>) + Copy,
+        of_words: impl Fn(&[Square<u32>; N], &mut [T]) + Copy,
     ) {
         let kernels = SquareKernels::native();
-        self.rows(data, start, out, |first, out, pitch| {
-            let ([mut square, mut turned], mut narrow) = ([[0; _]; 2], [T::default(); _]);
-            for (k, words) in square.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
+        let side = N * SIDE;
+        let [mut lines, mut turned, mut result] = [[[0_u32; SIDE * SIDE]; N]; 3];
+        self.rows(data, start, out, side, |first, out, pitch| {
+            let copies = lines.as_flattened_mut().as_chunks_mut::<SIDE>().0;
+            for (k, copy) in copies.iter_mut().enumerate() {
                 let line = &data[(first + k as i64 * self.across.stride) as usize..];
                 prefetch::line(line.as_ptr().wrapping_add(BLOCK).cast());
-                let line = line.first_chunk::<SIDE>().expect("a line of a square");
-                *words = line.map(Into::into);
+                bytemuck::cast_slice_mut(copy).copy_from_slice(&line[..side]);
             }
-            kernels.transpose(&square, 0, SIDE as i64, &mut turned, SIDE);
-            of_words(&turned, &mut narrow);
-            for (out, row) in out.chunks_mut(pitch).zip(narrow.as_chunks::<SIDE>().0) {
-                out[..SIDE].copy_from_slice(row);
+            for (lines, turned) in lines.iter().zip(&mut turned) {
+                kernels.transpose(lines, 0, SIDE as i64, turned, SIDE);
+            }
+            let result = bytemuck::cast_slice_mut(result.as_flattened_mut());
+            of_words(&turned, result);
+            for (out, row) in out.chunks_mut(pitch).zip(result.chunks_exact(side)) {
+                out[..side].copy_from_slice(row);
             }
         });
     }
 
-    /// Copies rows of the result. `whole` copies a square whose first element lies at a position.
+    /// Copies rows of the result. `square` copies a square of `side`, of which it takes the position of the first element.
     fn rows<T: Copy>(
         &self,
         data: &[T],
         start: usize,
         mut out: &mut [T],
-        whole: impl Fn(i64, &mut [T], usize) + Copy,
+        side: usize,
+        mut square: impl FnMut(i64, &mut [T], usize),
     ) {
         let len = self.row_len();
         let mut row = start / len;
@@ -146,7 +153,7 @@ impl<'a> Transposed<'a> {
             let mut between = Walk::from(&self.between, first + at as i64, 0);
             for column in (0..len).step_by(self.across.dim) {
                 let (first, _) = between.next(1);
-                self.block(data, first, &mut block[column..], len, whole);
+                self.block(data, first, (&mut block[column..], len), side, &mut square);
             }
             (row, out) = (row + count, rest);
         }
@@ -158,30 +165,32 @@ impl<'a> Transposed<'a> {
         &self,
         data: &[T],
         first: i64,
-        out: &mut [T],
-        pitch: usize,
-        whole: impl Fn(i64, &mut [T], usize),
+        (out, pitch): (&mut [T], usize),
+        side: usize,
+        square: &mut impl FnMut(i64, &mut [T], usize),
     ) {
         let Axis { dim, stride } = self.across;
         let rows = out.len().div_ceil(pitch);
-        if dim < SIDE {
+        if dim < side {
             return self.rectangle(data, first, out, pitch, [rows, dim]);
         }
         for near in (0..dim).step_by(BLOCK) {
-            for row in (0..rows).step_by(SIDE) {
-                for column in (near..dim.min(near + BLOCK)).step_by(SIDE) {
+            for row in (0..rows).step_by(side) {
+                for column in (near..dim.min(near + BLOCK)).step_by(side) {
                     let first = first + column as i64 * stride + row as i64;
                     let out = &mut out[row * pitch + column..];
-                    match [SIDE.min(rows - row), SIDE.min(dim - column)] {
-                        [SIDE, SIDE] => whole(first, out, pitch),
-                        size => self.rectangle(data, first, out, pitch, size),
+                    let size = [side.min(rows - row), side.min(dim - column)];
+                    if size == [side; 2] {
+                        square(first, out, pitch);
+                    } else {
+                        self.rectangle(data, first, out, pitch, size);
                     }
                 }
             }
         }
     }
 
-    /// Copies a rectangle of so many rows and columns of the result, at most [`SIDE`] columns.
+    /// Copies a rectangle of so many rows and columns of the result.
     fn rectangle<T: Copy>(
         &self,
         data: &[T],
@@ -192,12 +201,15 @@ impl<'a> Transposed<'a> {
     ) {
         let line = |k: usize| &data[(first + k as i64 * self.across.stride) as usize..][..rows];
         if [columns, pitch] == [3; 2] {
-            return in_turns(array::from_fn::<_, 3, _>(line), out);
+            return in_turns(array::from_fn::<_, 3, _>(line), &mut out[..3 * rows]);
         }
-        let lines: SmallVec<[&[T]; SIDE]> = (0..columns).map(line).collect();
-        for (row, out) in out.chunks_mut(pitch).take(rows).enumerate() {
-            for (out, line) in out.iter_mut().zip(&lines) {
-                *out = line[row];
+        for near in (0..columns).step_by(SIDE) {
+            let lines: SmallVec<[&[T]; SIDE]> =
+                (near..columns.min(near + SIDE)).map(line).collect();
+            for (row, out) in out[near..].chunks_mut(pitch).take(rows).enumerate() {
+                for (out, line) in out.iter_mut().zip(&lines) {
+                    *out = line[row];
+                }
             }
         }
     }
@@ -206,19 +218,32 @@ impl<'a> Transposed<'a> {
 /// The elements of a square.
 type Square<T> = [T; SIDE * SIDE];
 
-/// Sets `out` to the lower halves of `words`.
+/// Sets `out` to the halves of two squares of words: first the lower halves of the first rows.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn to_half_words(words: &Square<u32>, out: &mut Square<u16>) {
-    for (out, &word) in out.iter_mut().zip(words) {
-        *out = word as u16;
-    }
+fn to_half_words(words: &[Square<u32>; 2], out: &mut [u16]) {
+    take_apart(words, out, |word| word as u16);
 }
 
-/// Sets `out` to the lowest bytes of `words`.
+/// Sets `out` to the bytes of four squares of words.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn to_bytes(words: &Square<u32>, out: &mut Square<u8>) {
-    for (out, &word) in out.iter_mut().zip(words) {
-        *out = word as u8;
+fn to_bytes(words: &[Square<u32>; 4], out: &mut [u8]) {
+    take_apart(words, out, |word| word as u8);
+}
+
+/// Sets `out` to the elements of squares of words, of which each holds `N`. Row `N·k + part` has that part of the rows `k`, one
+/// square after the other. `lowest` returns the first part of a word.
+#[inline(always)]
+fn take_apart<T, const N: usize>(
+    words: &[Square<u32>; N],
+    out: &mut [T],
+    lowest: impl Fn(u32) -> T,
+) {
+    let rows = out.as_chunks_mut::<SIDE>().0.chunks_exact_mut(N);
+    for (at, row) in rows.enumerate() {
+        for (square, out) in words.iter().zip(row) {
+            let words = square.as_chunks::<SIDE>().0[at / N];
+            *out = words.map(|word| lowest(word >> (32 / N * (at % N))));
+        }
     }
 }
 
