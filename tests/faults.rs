@@ -110,6 +110,60 @@ async fn indices_and_tables_of_runs_with_rows_are_named() {
     }
 }
 
+/// Lengths of padded sequences, for which the last real step is looked up.
+#[tokio::test]
+async fn indices_that_integers_are_computed_to_are_told() {
+    for device in devices().await {
+        let batch = GpuCommandBatch::new(&device);
+        let hidden = batch.full([3, 7, 2], 0.5_f32);
+        let lengths = batch.input::<i32>("lengths", 3);
+        let line = line!() + 1;
+        let ends = lengths - 1;
+        hidden.take_along_axis(ends.unsqueeze(-1).unsqueeze(-1), 1).squeeze(1).named("last");
+        let program = batch.compile().await.expect("a program");
+        let fails = async |lengths: [i32; 3]| {
+            program.run(("lengths", lengths)).await.expect_err("out of range").to_string()
+        };
+        let cure = format!(
+            "; the indices come from sub (at {}:{line}): check the data that they are computed of, or `clip` them; ",
+            file!()
+        );
+        for (lengths, want) in [([1, 7, 0], "-1 at [2, 0, 0]"), ([7, 8, 9], "7 at [1, 0, 0]")] {
+            let error = fails(lengths).await;
+            let want = format!(": index {want} is out of range for axis 1 of size 7{cure}");
+            assert!(error.contains(&want), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn computed_indices_and_classes_are_those_of_the_run() {
+    for device in devices().await {
+        let told =
+            |index: &str| format!("gather: {index} at [1] is out of range for axis 0 of size 10");
+        // Operands that repeat, conditions, and integers that wrap.
+        faults(&device, &told("index 4294967295"), |b| {
+            let i = b.upload(&[5_u32, 1]) - b.full(1, 2_u32);
+            table(b).gather(b.select(b.upload(&[false, true]), i, 0_u32), 0)
+        })
+        .await;
+        // Floats, which sides round in their ways, and values that are read too often.
+        faults(&device, &told("an index"), |b| {
+            table(b).gather(b.upload(&[0.0_f32, 10.0]).cast::<i32>(), 0)
+        })
+        .await;
+        faults(&device, &told("an index"), |b| {
+            let doubled = (0..40).fold(b.upload(&[0, 10]), |i, _| i.max(i));
+            table(b).gather(doubled, 0)
+        })
+        .await;
+        faults(&device, "one_hot: class 7 at [1] is none of 0..7", |b| {
+            b.one_hot::<f32, _>(b.upload(&[5, 6]) + 1, 7)
+        })
+        .await;
+    }
+}
+
 /// Two values of one method and place, of which each has the rows along another axis.
 #[tokio::test]
 async fn tables_of_one_origin_have_their_own_rows() {
@@ -285,7 +339,7 @@ async fn every_element_counts_and_nothing_else() {
             b.gather(table(b), b.upload(&bad), 0).gather(b.upload(&[4_u32, 0]), 0)
         })
         .await;
-        faults(&device, "gather: an index at [1] is out of range for axis 0 of size 10", |b| {
+        faults(&device, "gather: index 12 at [1] is out of range for axis 0 of size 10", |b| {
             b.gather(table(b), b.upload(&bad) + 2, 0)
         })
         .await;

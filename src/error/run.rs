@@ -42,7 +42,8 @@ pub struct Fault {
 pub enum FaultKind {
     /// An index out of range.
     Index {
-        /// The index, if the host knows it: for uploaded indices.
+        /// The index, if the host knows it: for uploaded indices, and for those that arithmetic of integers made of
+        /// uploads alone.
         index: Option<i64>,
         /// The axis that it indexes.
         axis: usize,
@@ -53,7 +54,7 @@ pub enum FaultKind {
     },
     /// A class that is none of those from 0 on.
     Class {
-        /// The class, if the host knows it: for uploaded classes.
+        /// The class, if the host knows it, as an index.
         class: Option<i64>,
         /// The number of classes.
         classes: usize,
@@ -72,6 +73,8 @@ pub struct Lookup {
     pub shape: Shape,
     /// The source of the indices: the indices themselves, or the value that moves such as `unsqueeze` made them from.
     pub indices: Origin,
+    /// True if an operation computed the indices.
+    pub(crate) computed: bool,
     /// The position of the operation among the nodes of its graph.
     pub(crate) operation: usize,
 }
@@ -83,9 +86,13 @@ impl FaultKind {
             Self::Index { index, axis, size, lookup } => {
                 let index = index.map_or("an index".to_owned(), |index| format!("index {index}"));
                 let values = lookup.as_deref().map_or(String::new(), |lookup| {
-                    let Lookup { table, shape, indices, .. } = lookup;
+                    let Lookup { table, shape, indices, computed, .. } = lookup;
+                    let fix = match computed {
+                        true => ": check the data that they are computed of, or `clip` them",
+                        false => "",
+                    };
                     format!(
-                        "; the indices come from {indices}; the table is {table}, of shape {shape}"
+                        "; the indices come from {indices}{fix}; the table is {table}, of shape {shape}"
                     )
                 });
                 format!("{index} at {at:?} is out of range for axis {axis} of size {size}{values}")

@@ -2,21 +2,26 @@
 
 use std::sync::Arc;
 
-use crate::base::dtype::DType;
-use crate::base::shape::{Shape, View};
+use crate::base::dtype::{DType, Element, Scalar};
+use crate::base::shape::{Move, Shape, View};
 use crate::error::{Fault, FaultKind, Lookup, Origin};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
+use crate::plan::element;
 use crate::record::Record;
 
 /// The fault at element `at` of the values that the node `id` works with, in a run with these uploads.
 pub(super) fn fault(recorded: &Record, uploads: &[Arc<HostBuffer>], id: NodeId, at: u32) -> Fault {
     let graph = &recorded.graph;
     let node = &graph[id];
+    let known_integer = |node| {
+        let mut known = KnownIntegers { graph, uploads, visits: 64 };
+        known.element(node, at).map(|value| value.value() as i64)
+    };
     let (shape, what) = match node.op {
         Op::InRange { axis, size, .. } => {
-            let index = known_integer(graph, uploads, node.inputs[0], at);
+            let index = known_integer(node.inputs[0]);
             let what = match axis {
                 Some(axis) => FaultKind::Index { index, axis, size, lookup: None },
                 None => FaultKind::Class { class: index, classes: size },
@@ -26,11 +31,13 @@ pub(super) fn fault(recorded: &Record, uploads: &[Arc<HostBuffer>], id: NodeId, 
         Op::Gather { axis, .. } | Op::TakeAlong { axis, .. } => {
             let [table, indices] = [0, 1].map(|input| node.inputs[input]);
             let shape = graph[table].ty.shape.clone();
-            let (size, index) = (shape[axis], known_integer(graph, uploads, indices, at));
+            let (size, index) = (shape[axis], known_integer(indices));
+            let from = moved_from(recorded, indices);
             let lookup = Lookup {
                 table: source(recorded, table),
                 shape,
-                indices: source(recorded, moved_from(recorded, indices)),
+                indices: source(recorded, from),
+                computed: !graph[from].op.is_source(),
                 operation: graph.iter().take_while(|&(other, _)| other != id).count(),
             };
             let lookup = Some(Box::new(lookup));
@@ -62,28 +69,55 @@ fn source(recorded: &Record, value: NodeId) -> Origin {
     }
 }
 
-/// Element `at` of a node of integers, where the host knows it: in uploads, and in views of them.
-fn known_integer(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u32) -> Option<i64> {
-    let Node { op, inputs, ty, .. } = &graph[node];
-    match op {
-        Op::Upload(upload) => {
-            let buffer = uploads.get(*upload as usize)?;
-            match ty.dtype {
-                DType::I32 => buffer.as_slice::<i32>()?.get(at as usize).map(|&x| x.into()),
-                DType::U32 => buffer.as_slice::<u32>()?.get(at as usize).map(|&x| x.into()),
-                _ => None,
+/// The integers of a run that the host can work out: those of uploads, of views of them, and what arithmetic of integers
+/// makes of these.
+struct KnownIntegers<'a> {
+    graph: &'a Graph,
+    uploads: &'a [Arc<HostBuffer>],
+    /// The nodes that may still be visited: a bound for long chains, and for values that are read many times.
+    visits: u32,
+}
+
+impl KnownIntegers<'_> {
+    /// Element `at` of a node.
+    fn element(&mut self, node: NodeId, at: u32) -> Option<Scalar> {
+        self.visits = self.visits.checked_sub(1)?;
+        let Node { op, inputs, ty, .. } = &self.graph[node];
+        match op {
+            Op::Upload(upload) => {
+                let buffer = self.uploads.get(*upload as usize)?;
+                match ty.dtype {
+                    DType::I32 => uploaded::<i32>(buffer, at),
+                    DType::U32 => uploaded::<u32>(buffer, at),
+                    DType::Bool => uploaded::<bool>(buffer, at),
+                    // Sides round floats in ways of their own.
+                    DType::F32 | DType::F16 => None,
+                }
             }
+            Op::Full(value) if !ty.dtype.is_float() => Some(*value),
+            Op::Move { to, .. } => self.moved(inputs[0], to, &ty.shape, at),
+            Op::Cast(_) | Op::Select | Op::Elementwise(..) => {
+                let to = Move::Broadcast(ty.shape.clone());
+                let inputs = inputs.iter().map(|&input| self.moved(input, &to, &ty.shape, at));
+                let values: Vec<Scalar> = inputs.collect::<Option<_>>()?;
+                element(op, ty.dtype, &values)
+            }
+            _ => None,
         }
-        Op::Full(value) => Some(value.value() as i64),
-        Op::Move { to, .. } => {
-            let from = View::contiguous(&graph[inputs[0]].ty.shape).moved(to)?;
-            let coordinates = coordinates(&ty.shape, at);
-            let steps = coordinates.iter().zip(&from.strides).map(|(&c, &s)| c as i64 * s);
-            let at = u32::try_from(from.offset + steps.sum::<i64>()).ok()?;
-            known_integer(graph, uploads, inputs[0], at)
-        }
-        _ => None,
     }
+
+    /// Element `at` of `shape`, to which a node was moved.
+    fn moved(&mut self, node: NodeId, to: &Move, shape: &Shape, at: u32) -> Option<Scalar> {
+        let from = View::contiguous(&self.graph[node].ty.shape).moved(to)?;
+        let coordinates = coordinates(shape, at);
+        let steps = coordinates.iter().zip(&from.strides).map(|(&c, &s)| c as i64 * s);
+        let at = u32::try_from(from.offset + steps.sum::<i64>()).ok()?;
+        self.element(node, at)
+    }
+}
+
+fn uploaded<T: Element>(buffer: &HostBuffer, at: u32) -> Option<Scalar> {
+    buffer.as_slice::<T>()?.get(at as usize).map(|&element| element.scalar())
 }
 
 fn coordinates(shape: &Shape, at: u32) -> Vec<usize> {

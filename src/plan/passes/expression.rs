@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::base::dtype::{DType, Ty};
+use crate::base::dtype::{DType, Scalar, Ty};
+use crate::expr::reference::{LaneValue, LeafValues, evaluate};
 use crate::expr::{Builder, E, Expr, Ref};
 use crate::ops::Op;
 
@@ -27,6 +28,18 @@ pub(crate) fn expression(op: &Op, args: &[Ty], params: &[Ty]) -> (Expr, Ref) {
         apply(op, &args, &params).r()
     };
     (builder.finish(), root)
+}
+
+/// The element of type `dtype` that an elementwise operation computes of the elements `values`.
+pub(crate) fn element(op: &Op, dtype: DType, values: &[Scalar]) -> Option<Scalar> {
+    let params: &[Scalar] = if let Op::Elementwise(_, params) = op { params } else { &[] };
+    let lane = |scalar: &Scalar| scalar.dtype().lane();
+    let args: SmallVec<[Ty; 3]> = values.iter().map(lane).collect();
+    let lanes: SmallVec<[Ty; 2]> = params.iter().map(lane).collect();
+    let (expr, root) = expression(op, &args, &lanes);
+    let loads: SmallVec<[LaneValue; 3]> = values.iter().map(|&value| value.into()).collect();
+    let leaves = LeafValues { loads: &loads, acc: None, scalars: params };
+    Some(Scalar::new(dtype, evaluate(&expr, root, leaves)?.number()))
 }
 
 /// Flops of one element of an elementwise operation over arguments of `dtype`.

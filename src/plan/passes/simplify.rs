@@ -7,9 +7,8 @@ use foldhash::{HashMap, HashMapExt};
 use smallvec::{SmallVec, smallvec};
 
 use super::ir::{Ir, IrNode, Ix};
-use crate::base::dtype::{Scalar, Ty};
+use crate::base::dtype::Scalar;
 use crate::base::shape::{Move, Shape};
-use crate::expr::reference;
 use crate::ops::{Elementwise, Op, Type};
 
 /// The same outputs from fewer and simpler nodes. No kernel reads more than `max_reads` values, so a
@@ -208,16 +207,7 @@ impl Simplifier<'_> {
             }
             Op::Move { .. } => Some(first),
             Op::Cast(_) | Op::Select | Op::Elementwise(..) => {
-                let params: &[Scalar] =
-                    if let Op::Elementwise(_, params) = &node.op { params } else { &[] };
-                let lane = |scalar: &Scalar| scalar.dtype().lane();
-                let args: SmallVec<[Ty; 3]> = values.iter().map(lane).collect();
-                let lanes: SmallVec<[Ty; 2]> = params.iter().map(lane).collect();
-                let (expr, root) = super::expression::expression(&node.op, &args, &lanes);
-                let loads: Vec<reference::LaneValue> = values.iter().map(|&v| v.into()).collect();
-                let leaves = reference::LeafValues { loads: &loads, acc: None, scalars: params };
-                let value = reference::evaluate(&expr, root, leaves)?;
-                Some(Scalar::new(node.ty.dtype, value.number()))
+                super::expression::element(&node.op, node.ty.dtype, &values)
             }
             _ => None,
         }

@@ -111,14 +111,17 @@ operations! {
     ///
     /// Sequences of unequal length are padded to one. The last states have seen the padding, and so has a walk backwards.
     /// Lengths `[B]` pick the hidden state after the last real step forwards, with
-    /// [`batch_first`](Recurrence::batch_first):
+    /// [`batch_first`](Recurrence::batch_first). They are 1 to the number of steps; a run with another length ends with a
+    /// [`Fault`](crate::Fault), so check them before:
     ///
     /// ```
     /// # use onetrip::{CellWeights, Device, GpuCommandBatch, Recurrence};
     /// # let batch = GpuCommandBatch::new(&Device::cpu());
     /// # let (input, hidden) = (batch.full([8, 3], 0.1_f32), batch.full([8, 2], 0.1_f32));
     /// # let (x, cell) = (batch.full([5, 7, 3], 1.0_f32), CellWeights::new(&batch, input, hidden));
-    /// # let lengths = batch.full(5, 4_i32);
+    /// let given = [7, 4, 1, 5, 7];
+    /// assert!(given.iter().all(|length| (1..=7).contains(length))); // of 7 steps
+    /// let lengths = batch.upload(&given);
     /// let (hidden, _) = x.lstm(&[cell], None, Recurrence { batch_first: true, ..Recurrence::default() });
     /// let ends = (lengths - 1).unsqueeze(-1).unsqueeze(-1);
     /// let last = hidden.take_along_axis(ends, 1).squeeze(1);
@@ -135,7 +138,8 @@ operations! {
     ///
     /// Sequences of unequal length are padded to one, and the last states have seen the padding. As for
     /// [`lstm`](Self::lstm), the state after the last real step is
-    /// `hidden.take_along_axis((lengths - 1).unsqueeze(-1).unsqueeze(-1), 1).squeeze(1)` of `[B, T, H]`.
+    /// `hidden.take_along_axis((lengths - 1).unsqueeze(-1).unsqueeze(-1), 1).squeeze(1)` of `[B, T, H]`, for lengths of 1
+    /// to T.
     fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl OptionalOperand<T>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = {
         let start = x.optional(start).map(|h| [h; 2]);
         recur(CellKind::Gru, x, cells, start, how).map(|(y, [h, _])| (y, h))
