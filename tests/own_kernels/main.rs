@@ -208,13 +208,15 @@ async fn what_a_device_refuses_is_an_error() {
         )
     };
     for device in common::devices().await.into_iter().filter(Device::is_gpu) {
+        let (smaller, spread) = ("make `@workgroup_size` smaller", "spread them along x, y and z");
         let kernels = [
-            ("16384", [1; 3], "main"),
-            ("1, 1, 5000", [1; 3], "main"),
-            ("1", [u32::MAX, 1, 1], "main"),
-            ("1", [1; 3], "other"),
+            ("16384", [1; 3], "main", "16384 threads in a workgroup", smaller),
+            ("1, 1, 5000", [1; 3], "main", "5000 threads in a workgroup", smaller),
+            ("1", [u32::MAX, 1, 1], "main", "4294967295 workgroups along x", spread),
+            ("1", [1, 1, u32::MAX], "main", "4294967295 workgroups along z", spread),
+            ("1", [1; 3], "other", "4000000 bytes of `var<workgroup>`", "make them fewer"),
         ];
-        for (size, groups, entry) in kernels {
+        for (size, groups, entry, asked, cure) in kernels {
             let batch = GpuCommandBatch::new(&device);
             let kernel = Wgsl::new(&source(size)).groups(groups).entry_point(entry);
             batch.wgsl::<f32>(kernel, 1);
@@ -222,6 +224,10 @@ async fn what_a_device_refuses_is_an_error() {
             assert!(matches!(error, Error::Device(DeviceError::Kernel { .. })), "{error}");
             let text = error.to_string();
             assert!(text.contains(file!()) && !text.contains("please report"), "{text}");
+            let asked = format!("`{entry}` has {asked}, and the device allows ");
+            assert!(text.contains(&asked) && text.contains(cure), "{text}");
+            let compiled = batch.compile().await.expect_err("more than a device has");
+            assert_eq!(compiled.to_string(), text);
         }
         let batch = GpuCommandBatch::new(&device);
         let y = batch.wgsl::<f32>(in_one_group(&source("1")), 2);

@@ -9,7 +9,7 @@ pub(crate) fn check(_: &CustomKernel, _: &[&Type], _: &Type) -> Result<(), Mista
     Ok(())
 }
 
-/// No memory, since the browser compares it with the limit of the device.
-pub(super) fn workgroup_bytes(_source: &str, _entry: &str) -> u64 {
-    0
+/// No threads and no memory, since the browser compares them with the limits of the device.
+pub(super) fn workgroup(_source: &str, _entry: &str) -> ([u32; 3], u64) {
+    ([0; 3], 0)
 }

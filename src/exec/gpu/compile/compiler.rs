@@ -106,27 +106,15 @@ impl PipelineCompiler {
         })
     }
 
-    /// Refuses custom kernels with more workgroups, or more memory of a workgroup, than the device has: wgpu checks neither.
-    /// Kernels of this crate keep to the limits.
+    /// Refuses custom kernels beyond the limits of the device. wgpu checks neither workgroups nor their memory, and tells
+    /// of too many threads late. Kernels of this crate keep to the limits.
     fn check_custom(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
         let limits = self.device.device_limits();
-        let most = limits.max_compute_workgroups_per_dimension;
-        let memory = limits.max_compute_workgroup_storage_size;
         for dispatch in dispatches {
             let Some(module) = &dispatch.custom else { continue };
-            let [x, y, z] = dispatch.groups;
-            if x.max(y).max(z) > most {
-                let reason = format!(
-                    "{x}, {y} and {z} workgroups are asked for, and at most {most} may be along x, y and z"
-                );
-                return Err(refused(dispatch, reason));
-            }
-            let bytes = custom::workgroup_bytes(&dispatch.wgsl, &module.entry);
-            if bytes > memory.into() {
-                let reason = format!(
-                    "its variables of a workgroup take {bytes} bytes, and at most {memory} are there"
-                );
-                return Err(refused(dispatch, reason));
+            let (threads, bytes) = custom::workgroup(&dispatch.wgsl, &module.entry);
+            if let Some(excess) = excess(&limits, dispatch.groups, threads, bytes) {
+                return Err(refused(dispatch, format!("`{}` {excess}", module.entry)));
             }
         }
         Ok(())
@@ -162,6 +150,36 @@ impl PipelineCompiler {
         }
         Ok(Arc::new(pipeline))
     }
+}
+
+/// The first limit that workgroups of `threads`, with `bytes` of memory, exceed, and the cure.
+fn excess(
+    limits: &wgpu::Limits,
+    groups: [u32; 3],
+    threads: [u32; 3],
+    bytes: u64,
+) -> Option<String> {
+    const SPREAD: &str = "spread them along x, y and z, or compute several elements in a thread";
+    const SMALLER: &str = "make `@workgroup_size` smaller, and `Wgsl::groups` larger";
+    let [x, y, z] = threads.map(u64::from);
+    macro_rules! asked {
+        ($($asked:expr, $what:literal, $limit:ident, $cure:expr;)+) => {
+            [$(($asked, $what, stringify!($limit), u64::from(limits.$limit), $cure)),+]
+        };
+    }
+    let asked = asked! {
+        groups[0].into(), "workgroups along x", max_compute_workgroups_per_dimension, SPREAD;
+        groups[1].into(), "workgroups along y", max_compute_workgroups_per_dimension, SPREAD;
+        groups[2].into(), "workgroups along z", max_compute_workgroups_per_dimension, SPREAD;
+        x * y * z, "threads in a workgroup", max_compute_invocations_per_workgroup, SMALLER;
+        x, "threads of a workgroup along x", max_compute_workgroup_size_x, SMALLER;
+        y, "threads of a workgroup along y", max_compute_workgroup_size_y, SMALLER;
+        z, "threads of a workgroup along z", max_compute_workgroup_size_z, SMALLER;
+        bytes, "bytes of `var<workgroup>`", max_compute_workgroup_storage_size, "make them fewer";
+    };
+    let (asked, what, limit, most, cure) =
+        asked.into_iter().find(|&(asked, .., most, _)| asked > most)?;
+    Some(format!("has {asked} {what}, and the device allows {most} (`{limit}`); {cure}"))
 }
 
 /// The module of a kernel. Custom kernels are compiled with all checks.

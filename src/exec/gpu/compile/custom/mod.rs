@@ -6,7 +6,7 @@ use std::error::Error;
 use std::sync::{Arc, LazyLock};
 
 use naga::compact::{KeepUnused, compact};
-use naga::valid::{Capabilities, ValidationFlags, Validator};
+use naga::valid::{Capabilities, EntryPointError, ValidationError, ValidationFlags, Validator};
 use naga::{AddressSpace, ArraySize, ScalarKind, StorageAccess, TypeInner, VectorSize};
 
 use crate::base::dtype::DType;
@@ -63,11 +63,11 @@ pub(crate) fn check(
     Err(MistakeKind::Kernel { line: None, what })
 }
 
-/// The workgroup memory that the function `entry` of a valid `source` takes.
-pub(super) fn workgroup_bytes(source: &str, entry: &str) -> u64 {
+/// The workgroup of the function `entry` of a valid `source`: its threads along each axis, and the memory that they share.
+pub(super) fn workgroup(source: &str, entry: &str) -> ([u32; 3], u64) {
     let module = known(&source.into());
     let entry = module.as_ref().as_ref().ok().and_then(|module| module.entry(entry).ok());
-    entry.map_or(0, |entry| entry.workgroup_bytes)
+    entry.map_or(([0; 3], 0), |entry| (entry.threads, entry.workgroup_bytes))
 }
 
 /// Modules kept.
@@ -102,6 +102,8 @@ struct Module {
 
 struct Entry {
     name: String,
+    /// Threads of a workgroup along each axis; 0 where overrides say them.
+    threads: [u32; 3],
     workgroup_bytes: u64,
     /// The line and the name of an override that it uses and that has no value.
     open: Option<(Option<u32>, String)>,
@@ -137,12 +139,23 @@ impl Module {
         let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
         let validated = validator.validate(&module).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
-            MistakeKind::Kernel { line, what: chain(error.as_inner()) }
+            let what = match error.as_inner() {
+                ValidationError::EntryPoint {
+                    name,
+                    source: EntryPointError::OutOfRangeWorkgroupSize,
+                    ..
+                } => format!(
+                    "`@workgroup_size` of `{name}` is out of range; give 1 or more along each axis, and at most 256 \
+                     threads in all, which every device takes"
+                ),
+                error => chain(error),
+            };
+            MistakeKind::Kernel { line, what }
         });
         let points = || module.entry_points.iter();
         let entries = validated.map(|_| {
             let compute = points().filter(|point| point.stage == naga::ShaderStage::Compute);
-            compute.map(|point| Entry::of(&module, &point.name, source)).collect()
+            compute.map(|point| Entry::of(&module, point, source)).collect()
         });
         let variables = module.global_variables.iter().filter_map(|(handle, variable)| {
             let span = module.global_variables.get_span(handle);
@@ -173,10 +186,10 @@ fn line_of(span: naga::Span, source: &str) -> Option<u32> {
 }
 
 impl Entry {
-    /// The function `name`, which `module` has.
-    fn of(module: &naga::Module, name: &str, source: &str) -> Self {
+    /// The function `point`, which `module` has.
+    fn of(module: &naga::Module, point: &naga::EntryPoint, source: &str) -> Self {
         let mut used = module.clone();
-        used.entry_points.retain(|point| point.name == name);
+        used.entry_points.retain(|other| other.name == point.name);
         compact(&mut used, KeepUnused::No);
         let sizes = used
             .global_variables
@@ -190,7 +203,11 @@ impl Entry {
             let name = constant.name.clone().unwrap_or_default();
             (line_of(used.overrides.get_span(handle), source), name)
         });
-        Self { name: name.to_owned(), workgroup_bytes: bytes.sum(), open }
+        let threads = match point.workgroup_size_overrides {
+            Some(_) => [0; 3],
+            None => point.workgroup_size,
+        };
+        Self { name: point.name.clone(), threads, workgroup_bytes: bytes.sum(), open }
     }
 
     fn check(&self) -> Result<(), MistakeKind> {
