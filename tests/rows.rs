@@ -7,7 +7,7 @@ use std::time::Duration;
 use onetrip::bytemuck::cast_slice;
 use onetrip::{
     Attention, CellWeights, ClassLoss, Device, Error, GpuCommandBatch, Input, LossReduction,
-    Recurrence, Result, RowResult, RowsError, RunError, SearchSide, Tensor, Wgsl,
+    Recurrence, Result, RowResult, RowsError, RunError, SearchSide, Tensor, ValueKey, Wgsl,
 };
 
 fn numbers(count: usize) -> Vec<f32> {
@@ -374,6 +374,48 @@ async fn the_axes_that_were_taken_for_rows_are_named() -> Result<()> {
     let rows = program.rows_of(["x"])?;
     assert_eq!(rows.inputs().collect::<Vec<_>>(), [(Some("x"), 0)]);
     assert!(format!("{rows:?}").ends_with(", recorded with 4, axis 0 of \"x\")"), "{rows:?}");
+    Ok(())
+}
+
+/// A weight is named as such by its name in the batch, by that of its file and by its id.
+#[tokio::test]
+async fn weights_have_no_rows() -> Result<()> {
+    let device = Device::cpu();
+    let (w, line) = (device.resident(&[0.5_f32; 6], [3, 2])?, line!());
+    let batch = GpuCommandBatch::new(&device);
+    let bound = batch.bind(&w);
+    batch.input::<f32>("x", [4, 3]).matmul(bound.named("w")).named("y");
+    let program = batch.compile().await?;
+    let told = |name: &str, inputs: &str| {
+        format!(
+            "resident{name} (at tests/rows.rs:{line}) is a weight or a state, and no input of the program, so it has no \
+             rows; {inputs}"
+        )
+    };
+    for key in [ValueKey::from("w"), bound.into()] {
+        let error = program.rows_of([key]).expect_err("a weight").to_string();
+        assert_eq!(error, told(" \"w\"", "the input is \"x\""));
+    }
+    let batch = GpuCommandBatch::new(&device);
+    let bound = batch.bind(&w);
+    (batch.input::<f32>("x", [4, 3]).matmul(bound) + batch.input::<f32>("b", [4, 2])).named("y");
+    let program = batch.compile().await?;
+    let error = program.rows_of([bound]).expect_err("a weight").to_string();
+    assert_eq!(error, told("", "inputs are \"b\", \"x\""));
+    let error = program.rows_of(["y"]).expect_err("an output").to_string();
+    assert!(
+        error.contains(" \"y\" (at tests/rows.rs:") && error.contains(" is an output; "),
+        "{error}"
+    );
+
+    // The resident of a value that was kept has the name of that value.
+    let first = GpuCommandBatch::new(&device);
+    let kept = first.upload(&[1.0_f32, 2.0]).exp().named("powers").keep();
+    first.execute().await?;
+    let batch = GpuCommandBatch::new(&device);
+    (batch.input::<f32>("x", [4, 2]) * &kept).named("y");
+    let error = batch.compile().await?.rows_of(["powers"]).expect_err("a state").to_string();
+    assert!(error.starts_with("resident \"powers\" (at "), "{error}");
     Ok(())
 }
 

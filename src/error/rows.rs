@@ -56,6 +56,17 @@ pub enum RowsError {
     /// No input has rows.
     #[error("no input has a leading axis, so there are no rows; record one with `input`")]
     NoInput,
+    /// A resident that is to have rows: a weight or a state.
+    #[error(
+        "{of} is a weight or a state, and no input of the program, so it has no rows; {}",
+        wording::inputs_are(inputs)
+    )]
+    Resident {
+        /// The resident.
+        of: Origin,
+        /// The names of all inputs.
+        inputs: Vec<String>,
+    },
     /// An input that is to have rows is a scalar.
     #[error("{0} is a scalar and has no rows; name inputs with a leading axis")]
     Scalar(Origin),

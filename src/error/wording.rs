@@ -182,6 +182,15 @@ pub(super) fn or_a_name(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!(", or a name: {}", listed(there)) }
 }
 
+/// The names of the inputs that there are.
+pub(super) fn inputs_are(names: &[String]) -> String {
+    match names {
+        [] => "no input has a name".into(),
+        [name] => format!("the input is {}", quoted(name)),
+        names => format!("inputs are {}", listed(names)),
+    }
+}
+
 /// Names between quotes, the first of them where they are many.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 20;

@@ -126,6 +126,19 @@ impl Record {
         self.names.origin(&self.graph, node)
     }
 
+    /// As [`origin`](Self::origin), but of the resident behind a value, since the node has the name of the method that
+    /// bound it.
+    pub(crate) fn source(&self, node: NodeId) -> Origin {
+        let origin = self.origin(node);
+        match self.graph[node].op {
+            Op::Resident(at) => {
+                let resident = self.residents[at as usize].origin();
+                Origin { name: origin.name.or(resident.name), ..resident }
+            }
+            _ => origin,
+        }
+    }
+
     /// The name of the whole in messages: that of the value that it downloads or keeps first.
     pub(crate) fn first_result(&self) -> Origin {
         let outputs = self.graph.outputs();

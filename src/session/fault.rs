@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::dtype::{DType, Element, Scalar};
 use crate::base::shape::{Move, Shape, View};
-use crate::error::{Fault, FaultKind, Lookup, Origin};
+use crate::error::{Fault, FaultKind, Lookup};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
@@ -34,9 +34,9 @@ pub(super) fn fault(recorded: &Record, uploads: &[Arc<HostBuffer>], id: NodeId, 
             let (size, index) = (shape[axis], known_integer(indices));
             let from = moved_from(recorded, indices);
             let lookup = Lookup {
-                table: source(recorded, table),
+                table: recorded.source(table),
                 shape,
-                indices: source(recorded, from),
+                indices: recorded.source(from),
                 computed: !graph[from].op.is_source(),
                 operation: graph.iter().take_while(|&(other, _)| other != id).count(),
             };
@@ -55,18 +55,6 @@ fn moved_from(recorded: &Record, mut indices: NodeId) -> NodeId {
         indices = graph[indices].inputs[0];
     }
     indices
-}
-
-/// The origin of a value: that of the resident behind it, since the node has the name of the method that bound it.
-fn source(recorded: &Record, value: NodeId) -> Origin {
-    let origin = recorded.origin(value);
-    match recorded.graph[value].op {
-        Op::Resident(at) => {
-            let resident = recorded.residents[at as usize].origin();
-            Origin { name: origin.name.or(resident.name), ..resident }
-        }
-        _ => origin,
-    }
 }
 
 /// The integers of a run that the host can work out: those of uploads, of views of them, and what arithmetic of integers

@@ -6,7 +6,7 @@ use crate::base::shape::Shape;
 use crate::batch::ValueKey;
 use crate::batch::resident::Resident;
 use crate::batch::values::key::IdOrName;
-use crate::error::{DataError, Result};
+use crate::error::{DataError, Result, RowsError};
 use crate::graph::NodeId;
 use crate::ops::Op;
 use crate::record::Record;
@@ -169,6 +169,25 @@ impl Inner {
         })?;
         self.recorded.upload(id)?;
         Ok(id)
+    }
+
+    /// As [`input_node`](Self::input_node), for an input that is to have rows.
+    pub(super) fn input_with_rows(&self, key: ValueKey<'_>) -> Result<NodeId> {
+        let Record { graph, residents, .. } = &*self.recorded;
+        let resident = match self.find(key) {
+            Ok(id) => matches!(graph[id].op, Op::Resident(_)).then(|| self.recorded.source(id)),
+            Err(Unknown::Name(name)) => {
+                let mut all = residents.iter().map(Handle::origin);
+                all.find(|of| of.name.as_deref() == Some(&name))
+            }
+            Err(Unknown::Id { .. }) => None,
+        };
+        match resident {
+            Some(of) => {
+                Err(RowsError::Resident { of, inputs: self.recorded.upload_names() }.into())
+            }
+            None => self.input_node(key),
+        }
     }
 
     /// The names by which the values that runs download or keep are read.

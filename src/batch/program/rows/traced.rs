@@ -104,12 +104,13 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// As [`rows`](Self::rows); [`DataError`](crate::DataError) for a key of no input.
+    /// As [`rows`](Self::rows); [`RowsError::Resident`] for a weight, [`DataError`](crate::DataError) for another key of no
+    /// input.
     pub fn rows_of<'a>(
         &self,
         inputs: impl IntoIterator<Item = impl Into<ValueKey<'a>>>,
     ) -> Result<Rows> {
-        let nodes = inputs.into_iter().map(|key| self.0.input_node(key.into()));
+        let nodes = inputs.into_iter().map(|key| self.0.input_with_rows(key.into()));
         self.traced(nodes.collect::<Result<_>>()?)
     }
 
