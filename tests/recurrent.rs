@@ -335,3 +335,32 @@ async fn the_last_state_before_the_padding_is_that_of_the_sequence_alone() {
         }
     }
 }
+
+/// Messages have the method, and which of its results a value is.
+#[tokio::test]
+async fn results_of_a_layer_are_told_apart() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let weights = |gates: usize| {
+        let (input, hidden) = (batch.full([gates, 3], 0.5_f32), batch.full([gates, 2], 0.5_f32));
+        CellWeights::new(&batch, input, hidden)
+    };
+    let (x, step, h) =
+        (batch.full([4, 5, 3], 1.0_f32), batch.full([5, 3], 1.0), batch.full([5, 2], 1.0));
+    let (y, state) = x.lstm(&[weights(8)], None, Recurrence::default());
+    let (z, last) = x.gru(&[weights(6)], None, Recurrence::default());
+    let next = step.lstm_cell(LstmState::new(&batch, h, h), weights(8));
+    batch.outputs(step.neg());
+    batch.execute().await.expect("a run");
+    for (id, name) in [
+        (y.id(), "lstm"),
+        (state.h, "lstm.h"),
+        (state.c, "lstm.c"),
+        (z.id(), "gru"),
+        (last.id(), "gru.h"),
+        (next.h, "lstm_cell.h"),
+        (next.c, "lstm_cell.c"),
+    ] {
+        let error = batch.read(id).await.expect_err("not downloaded").to_string();
+        assert!(error.starts_with(&format!("{name} (at ")), "{name}: {error}");
+    }
+}

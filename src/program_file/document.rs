@@ -163,7 +163,7 @@ impl Document {
         let positions = positions(graph);
         let nodes = graph.iter().map(|(_, node)| NodeForm {
             op: node.op.clone(),
-            method: (node.name != node.op.name()).then(|| node.name.to_owned()),
+            method: (node.method() != node.op.name()).then(|| node.method().to_owned()),
             inputs: node.inputs.iter().map(|input| positions[input]).collect(),
             dtype: node.ty.dtype.form(),
             shape: node.ty.shape.form(),

@@ -6,8 +6,8 @@ mod damaged;
 mod hostile;
 
 use onetrip::{
-    Causal, DataError, Device, Error, GpuCommandBatch, LoadOptions, Program, Resident, Result,
-    SaveOptions, Weights, Wgsl,
+    Causal, CellWeights, DataError, Device, Error, GpuCommandBatch, LoadOptions, LstmState,
+    Program, Recurrence, Resident, Result, SaveOptions, Weights, Wgsl,
 };
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -58,6 +58,28 @@ async fn state_and_weights_travel() -> Result<()> {
     let before = keys.read().await?;
     step(&second, 20).await?;
     assert_eq!(keys.read().await?, before);
+    Ok(())
+}
+
+/// The results of a layer are of its method in the file.
+#[tokio::test]
+async fn states_of_a_layer_travel() -> Result<()> {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let (input, hidden) = (batch.full([8, 3], 0.5_f32), batch.full([8, 2], 0.25_f32));
+    let x = batch.input::<f32>("x", [2, 1, 3]);
+    let cell = CellWeights::new(&batch, input, hidden);
+    let (_, LstmState { h, c }) = x.lstm(&[cell], None, Recurrence::default());
+    batch.name(h, "h");
+    batch.name(c, "c");
+    batch.outputs((h, c));
+    let (program, bytes) = (batch.compile().await?, batch.to_bytes().await?);
+    assert!(!String::from_utf8_lossy(&bytes).contains("lstm."));
+    let loaded = Program::load_bytes(&Device::cpu(), bytes).await?;
+    let [own, there] = [program, loaded].map(|program| async move {
+        let outputs = program.run([("x", &numbers(3, 6))]).await?;
+        Ok::<_, Error>([outputs.read::<f32>("h").await?, outputs.read::<f32>("c").await?])
+    });
+    assert_eq!(own.await?, there.await?);
     Ok(())
 }
 

@@ -143,6 +143,12 @@ impl<'b, T: Element> Tensor<'b, T> {
         Some(recorder.recorded().graph[node].name)
     }
 
+    /// Has messages call the value `name`: the method that recorded it, a dot, and the result that it is among several.
+    pub(crate) fn rename(self, name: &'static str) {
+        let mut recorder = self.batch().recorder.lock();
+        recorder.change().graph_mut().rename(self.value().node, name);
+    }
+
     /// An argument of the same batch that may be missing, as a tensor.
     #[track_caller]
     pub(crate) fn optional<U: Element>(self, x: impl OptionalOperand<U>) -> Option<Tensor<'b, U>> {

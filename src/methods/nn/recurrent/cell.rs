@@ -86,6 +86,14 @@ impl CellKind {
         }
     }
 
+    /// The names of the last states of a layer.
+    pub fn last_states(self) -> [&'static str; 2] {
+        match self {
+            Self::Lstm => ["lstm.h", "lstm.c"],
+            Self::Gru => ["gru.h"; 2],
+        }
+    }
+
     /// The other kind, whose weights may be given by mistake.
     pub fn other(self) -> Self {
         match self {

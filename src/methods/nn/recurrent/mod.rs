@@ -95,7 +95,8 @@ operations! {
     /// x·W_inputᵀ + h·W_hiddenᵀ + biases.
     fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = {
         let state = state.tensors(x.batch());
-        one_step(CellKind::Lstm, x, state, &weights).map(LstmState::of)
+        let state = one_step(CellKind::Lstm, x, state, &weights)?;
+        Ok(LstmState::of(named(state, ["lstm_cell.h", "lstm_cell.c"])))
     },
         FLOAT, CELL, GATED, "One step of an LSTM (Hochreiter and Schmidhuber, 1997).";
     /// One step of a GRU (Cho et al., 2014), for inputs `[B, I]` and a state of `[B, H]`: h′ = (1 − z)·n + z·h with
@@ -208,7 +209,16 @@ fn recur<'b, T: Float>(
     let y = if how.batch_first { y.permute([1, 0, 2]) } else { y };
     let [h, c] = last;
     let all = b.concat(&h, 0);
-    Ok((y, [all, if h == c { all } else { b.concat(&c, 0) }]))
+    let state = [all, if h == c { all } else { b.concat(&c, 0) }];
+    Ok((y, named(state, cell.last_states())))
+}
+
+/// The tensors of a state, which messages tell apart by these names.
+fn named<'b, T: Float>([h, c]: CellState<'b, T>, names: [&'static str; 2]) -> CellState<'b, T> {
+    // A GRU has one, with the first name.
+    c.rename(names[1]);
+    h.rename(names[0]);
+    [h, c]
 }
 
 /// The results of `make` for each tensor of a state, computed once if both are the same.
