@@ -346,7 +346,7 @@ mod weights {
         let half = [1.5_f32, -2.0].map(|x| half::bf16::from_f32(x).to_le_bytes()).concat();
         let matrix = [1_f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(f32::to_le_bytes).concat();
         let tensors = [
-            ("a.ids", TensorView::new(Dtype::I64, vec![3], &ids).expect("a tensor")),
+            ("a.ids", TensorView::new(Dtype::I64, vec![3, 1], &ids).expect("a tensor")),
             ("a.half", TensorView::new(Dtype::BF16, vec![2], &half).expect("a tensor")),
             ("b.weight", TensorView::new(Dtype::F32, vec![2, 3], &matrix).expect("a tensor")),
         ];
@@ -357,7 +357,7 @@ mod weights {
         assert_eq!(a.dtype("ids").expect("a tensor"), TensorType::I64);
         assert_eq!(a.vec::<f32>("half").expect("a tensor"), [1.5, -2.0]);
         let Err(Error::Data(error)) = a.vec::<i32>("ids") else { panic!("2³¹ is no i32") };
-        let text = "tensor \"a.ids\" holds 2147483648 at position 2, which no i32 holds";
+        let text = "tensor \"a.ids\" holds 2147483648 at [2, 0], which no i32 holds";
         assert!(error.to_string().contains(text), "{error}");
         let transposed = b.resident_transposed::<f32>(&device, "weight").expect("a tensor");
         assert_eq!(transposed.shape().dims(), [3, 2]);

@@ -377,6 +377,24 @@ async fn the_axes_that_were_taken_for_rows_are_named() -> Result<()> {
     Ok(())
 }
 
+/// The position of an id counts all rows, along the axis that has them.
+#[tokio::test]
+async fn ids_out_of_range_are_told_by_their_row() -> Result<()> {
+    for (shape, rows, want) in [([4, 3], 3001, "[3000, 1]"), ([1, 4], 9003, "[0, 9001]")] {
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        let (ids, x) = (batch.input::<u32>("ids", shape), batch.input::<f32>("x", 4));
+        batch.outputs((ids + 1, x.neg()));
+        let program = batch.compile().await?;
+        let (mut ids, x) = (vec![0_i64; 9003], vec![0.5_f32; rows]);
+        ids[9001] = -1;
+        let given = [Input::ids("ids", &ids), Input::from(("x", &x))];
+        let error = program.run_rows(given).await.expect_err("below 0").to_string();
+        let want = format!("the id -1 at {want} is out of its range");
+        assert!(error.contains(&want), "{error}");
+    }
+    Ok(())
+}
+
 /// A weight is named as such by its name in the batch, by that of its file and by its id.
 #[tokio::test]
 async fn weights_have_no_rows() -> Result<()> {

@@ -193,7 +193,8 @@ pub enum DataError {
     },
     /// A 64-bit id that the elements of its input cannot hold.
     #[error(
-        "{of} takes {dtype}, and the id {value} at position {at} is out of its range; give ids that it holds"
+        "{of} takes {dtype}, and the id {value} at {:?} is out of its range; give ids that it holds",
+        shape.coordinates(*at)
     )]
     IdRange {
         /// The input that the ids are for.
@@ -204,6 +205,8 @@ pub enum DataError {
         value: i64,
         /// The element type of the input.
         dtype: DType,
+        /// The shape of the data.
+        shape: Shape,
     },
     /// Shared bytes that are more or fewer than those of the input's elements.
     #[error("{of} has shape {shape} and takes {expected} bytes, not {given}; share as many")]
@@ -333,10 +336,7 @@ pub enum DataError {
         given: Option<(String, Vec<String>)>,
     },
     /// A tensor of a file has an integer outside of the type asked for.
-    #[error(
-        "{file}: tensor {} holds {value} at position {at}, which no {asked} holds",
-        quoted(name)
-    )]
+    #[error("{file}: tensor {} holds {value} at {:?}, which no {asked} holds", quoted(name), shape.coordinates(*at))]
     TensorRange {
         /// The file's path.
         file: String,
@@ -348,6 +348,8 @@ pub enum DataError {
         value: String,
         /// The element type asked for.
         asked: DType,
+        /// The shape of the tensor.
+        shape: Shape,
     },
     /// A tensor that was to be transposed has fewer than two axes.
     #[error(

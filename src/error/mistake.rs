@@ -298,9 +298,7 @@ pub enum MistakeKind {
         dtype: DType,
     },
     /// A 64-bit id that the elements of its tensor cannot hold.
-    #[error(
-        "the id {value} at position {at} is out of the range of {dtype}; give ids that it holds"
-    )]
+    #[error("the id {value} at {:?} is out of the range of {dtype}; give ids that it holds", shape.coordinates(*at))]
     IdRange {
         /// Its position in row-major order.
         at: usize,
@@ -308,6 +306,8 @@ pub enum MistakeKind {
         value: i64,
         /// The element type of the tensor.
         dtype: DType,
+        /// The shape of the tensor.
+        shape: Shape,
     },
     /// A range without end or with too many elements, or whose step is 0 or not finite.
     #[error(

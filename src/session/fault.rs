@@ -45,7 +45,7 @@ pub(super) fn fault(recorded: &Record, uploads: &[Arc<HostBuffer>], id: NodeId, 
         }
         _ => (&node.ty.shape, FaultKind::DivisionByZero),
     };
-    Fault { place: node.place.clone(), op: node.name, at: coordinates(shape, at), what }
+    Fault { place: node.place.clone(), op: node.name, at: shape.coordinates(at as usize), what }
 }
 
 /// Follows `indices` back over moves, up to the first value with a name.
@@ -97,7 +97,7 @@ impl KnownIntegers<'_> {
     /// Element `at` of `shape`, to which a node was moved.
     fn moved(&mut self, node: NodeId, to: &Move, shape: &Shape, at: u32) -> Option<Scalar> {
         let from = View::contiguous(&self.graph[node].ty.shape).moved(to)?;
-        let coordinates = coordinates(shape, at);
+        let coordinates = shape.coordinates(at as usize);
         let steps = coordinates.iter().zip(&from.strides).map(|(&c, &s)| c as i64 * s);
         let at = u32::try_from(from.offset + steps.sum::<i64>()).ok()?;
         self.element(node, at)
@@ -106,20 +106,4 @@ impl KnownIntegers<'_> {
 
 fn uploaded<T: Element>(buffer: &HostBuffer, at: u32) -> Option<Scalar> {
     buffer.as_slice::<T>()?.get(at as usize).map(|&element| element.scalar())
-}
-
-fn coordinates(shape: &Shape, at: u32) -> Vec<usize> {
-    let mut rest = at as usize;
-    let mut coordinates: Vec<usize> = shape
-        .dims()
-        .iter()
-        .rev()
-        .map(|&dim| {
-            let coordinate = rest % dim.max(1);
-            rest /= dim.max(1);
-            coordinate
-        })
-        .collect();
-    coordinates.reverse();
-    coordinates
 }

@@ -275,8 +275,11 @@ async fn sides_that_are_not_there() {
 
 #[tokio::test]
 async fn ids_of_64_bits_out_of_range() {
-    let want = "upload_ids: the id 2147483648 at position 1 is out of the range of i32; give ids that it holds";
+    let want =
+        "upload_ids: the id 2147483648 at [1] is out of the range of i32; give ids that it holds";
     refused(want, |b| b.upload_ids(&[-1, 1 << 31], 2));
+    let want = want.replace("[1]", "[1, 0, 2]");
+    refused(&want, |b| b.upload_ids(&[-1, 3, 4, 5, 6, 1 << 31], [2, 1, 3]));
     refused(
         "upload_ids: 3 elements do not fill shape [2], which has 2; give as many, or another shape",
         |b| b.upload_ids(&[0; 3], 2),
@@ -292,11 +295,11 @@ async fn ids_of_64_bits_out_of_range() {
         let rule = "is out of its range; give ids that it holds";
         let (x, z) = (|| Input::ids(x, &[7, -8]), || Input::from(("z", &[0.0_f32, 0.5])));
         let error = program.run([x(), Input::ids("y", &[3, -1]), z()]).await.unwrap_err();
-        let want = format!("{} u32, and the id -1 at position 1 {rule}", of("y"));
+        let want = format!("{} u32, and the id -1 at [1] {rule}", of("y"));
         assert_eq!(error.to_string(), want);
         let large = [i64::from(i32::MIN), i64::MAX];
         let error = program.run([Input::ids("x", &large), Input::ids(y, &[0; 2]), z()]).await;
-        let want = format!("{} i32, and the id {} at position 1 {rule}", of("x"), i64::MAX);
+        let want = format!("{} i32, and the id {} at [1] {rule}", of("x"), i64::MAX);
         assert_eq!(error.unwrap_err().to_string(), want);
         let error = program.run([Input::ids("z", &[0, 1])]).await.unwrap_err();
         let want = "f32, and ids are for inputs of i32 or u32; give it elements of f32";

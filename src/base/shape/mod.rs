@@ -49,6 +49,18 @@ impl Shape {
         points(&self.0)
     }
 
+    /// The coordinates of the element at position `at` in row-major order.
+    pub(crate) fn coordinates(&self, at: usize) -> Vec<usize> {
+        let mut rest = at;
+        let mut coordinates: Vec<usize> = Vec::with_capacity(self.rank());
+        for dim in self.0.iter().rev().map(|&dim| dim.max(1)) {
+            coordinates.push(rest % dim);
+            rest /= dim;
+        }
+        coordinates.reverse();
+        coordinates
+    }
+
     /// The shape that two shapes broadcast to by NumPy's rule: aligned at the last
     /// dimension, equal or 1. `None` where they do not fit.
     #[must_use]

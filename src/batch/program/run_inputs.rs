@@ -12,6 +12,7 @@ use crate::batch::upload::wide_ids::Unfilled;
 use crate::error::{DataError, Error, Result};
 use crate::exec::Misfit;
 use crate::graph::NodeId;
+use crate::ops::Type;
 use crate::record::{Record, Uploads};
 
 /// The inputs of a run, each with the position of the upload that it fills, and its node.
@@ -64,8 +65,8 @@ impl Inner {
             Unfilled::Misfit(Misfit::Truth(at)) => DataError::Truth { of, at }.into(),
             Unfilled::Panicked(what) => DataError::Panicked { of, what }.into(),
             Unfilled::Range { at, value } => {
-                let dtype = self.recorded.graph[id].ty.dtype;
-                DataError::IdRange { of, at, value, dtype }.into()
+                let Type { dtype, shape } = self.recorded.graph[id].ty.clone();
+                DataError::IdRange { of, at, value, dtype, shape }.into()
             }
         }
     }

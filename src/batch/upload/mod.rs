@@ -152,7 +152,7 @@ impl GpuCommandBatch {
                 Unfilled::Misfit(_) => MistakeKind::Internal("an upload shares no bytes"),
                 Unfilled::Panicked(what) => MistakeKind::Panicked(what),
                 Unfilled::Range { at, value } => {
-                    MistakeKind::IdRange { at, value, dtype: T::DTYPE }
+                    MistakeKind::IdRange { at, value, dtype: T::DTYPE, shape: shape.clone() }
                 }
             })
         });

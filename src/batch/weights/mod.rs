@@ -263,7 +263,8 @@ impl Weights {
                     DataError::TensorType { file, name, found: from.to_string(), asked }
                 }
                 convert::ConversionError::Range { at, value } => {
-                    DataError::TensorRange { file, name, at, value, asked }
+                    let shape = Shape::from(&info.shape[..]);
+                    DataError::TensorRange { file, name, at, value, asked, shape }
                 }
             }
         })?;

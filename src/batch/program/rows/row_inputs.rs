@@ -76,7 +76,7 @@ impl Rows {
 }
 
 /// The shape with `rows` rows along `axis`.
-fn of_rows(shape: &Shape, axis: usize, rows: usize) -> Shape {
+pub(super) fn of_rows(shape: &Shape, axis: usize, rows: usize) -> Shape {
     let mut dims = shape.dims().to_vec();
     dims[axis] = rows;
     dims.into()

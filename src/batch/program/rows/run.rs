@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::cut::{RowChunk, cut};
 use super::join::Joined;
-use super::row_inputs::RowInputs;
+use super::row_inputs::{RowInputs, of_rows};
 use super::time_left::TimeLeft;
 use super::traced::Rows;
 use crate::base::future::BoxFuture;
@@ -283,10 +283,13 @@ impl Rows {
     /// The error of a chunk, with positions that count all rows.
     fn with_all_rows(&self, mut error: Error, chunk: RowChunk, rows: usize) -> Error {
         let Record { graph, .. } = &*self.program.0.recorded;
-        if let Error::Data(DataError::IdRange { of, at, .. }) = &mut error {
+        if let Error::Data(DataError::IdRange { of, at, shape, .. }) = &mut error {
             let mut inputs = self.plans.inputs.iter();
             let of_it = inputs.find(|&&id| self.program.0.recorded.origin(id) == *of);
-            *at += chunk.start * of_it.map_or(0, |&id| self.row_elements(id));
+            if let Some(&id) = of_it {
+                *at += chunk.start * self.row_elements(id);
+                *shape = of_rows(shape, RowAxis::of_input(&graph[id].ty.shape).axis, rows);
+            }
         }
         if let Error::Fault(fault) = &mut error {
             let lookup = match &mut fault.what {
