@@ -374,7 +374,7 @@ pub enum MistakeKind {
     /// A resident of another device.
     #[error(
         "{of} lives on one device ({device}), and the batch is of another ({batch}), made with another `Device`: \
-         two calls of `Device::cpu()` open two; clone one, or upload the data to this batch"
+         each call of `Device::auto()`, `gpu()` or `cpu()` opens one of its own; clone one, or upload the data to this batch"
     )]
     ForeignResident {
         /// The resident.
