@@ -273,7 +273,7 @@ mod arrays {
 mod weights {
     use std::path::PathBuf;
 
-    use onetrip::{DataError, TensorType, Weights};
+    use onetrip::{DataError, Program, TensorType, Weights};
     use safetensors::Dtype;
     use safetensors::tensor::TensorView;
 
@@ -373,6 +373,28 @@ mod weights {
         let error = batch.execute().await.expect_err("2 is out of range").to_string();
         let said = "; the table is resident \"fc.weight\" (at tests/ecosystem.rs:";
         assert!(error.contains(said) && error.ends_with("), of shape [2, 3]"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn files_that_are_not_there_are_told_with_the_call() {
+        let folder = std::env::current_dir().expect("a folder");
+        let absolute = folder.join("none.safetensors");
+        let (absolute, relative) = (absolute.to_str().expect("text"), "none.safetensors");
+        for path in [absolute, relative] {
+            let program = Program::load(&Device::cpu(), path).await.err();
+            // SAFETY: there is no such file.
+            let mapped = unsafe { Weights::map(path) }.err();
+            let read = Weights::read(path).err();
+            for (error, call) in
+                [(read, "Weights::read"), (mapped, "Weights::map"), (program, "Program::load")]
+            {
+                let error = error.expect("no such file").to_string();
+                let start = format!("{path}: `{call}` cannot read this file: ");
+                let end = format!("; the path begins at {}", folder.display());
+                assert!(error.starts_with(&start), "{error}");
+                assert_eq!(error.ends_with(&end), path == relative, "{error}");
+            }
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Program {
     /// [`DataError::File`] if the file cannot be read, was changed, holds no program, or one of a later version; as
     /// [`GpuCommandBatch::compile`].
     pub async fn load(device: &Device, path: impl AsRef<std::path::Path>) -> Result<Self> {
-        let file = Weights::read(path)?;
+        let file = Weights::read_by("Program::load", path.as_ref())?;
         Self::load_with(device, &file, LoadOptions::default()).await
     }
 

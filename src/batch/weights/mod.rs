@@ -5,6 +5,7 @@ mod program;
 
 use std::fmt;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -110,7 +111,7 @@ impl Weights {
         let path = path.as_ref();
         // SAFETY: the caller makes sure that the file stays as it is.
         let map = File::open(path).and_then(|file| unsafe { Mmap::map(&file) });
-        let map = map.map_err(|error| unreadable(&path.display().to_string(), error))?;
+        let map = map.map_err(|error| unopened(path, "Weights::map", &error))?;
         Self::new(Bytes::from_owner(map), path.display().to_string(), true)
     }
 
@@ -119,9 +120,13 @@ impl Weights {
     /// # Errors
     /// As [`map`](Self::map).
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        let name = path.as_ref().display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| unreadable(&name, error))?;
-        Self::new(Bytes::from_owner(bytes), name, false)
+        Self::read_by("Weights::read", path.as_ref())
+    }
+
+    /// As [`read`](Self::read), for the user's call of `method`.
+    pub(crate) fn read_by(method: &str, path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| unopened(path, method, &error))?;
+        Self::new(Bytes::from_owner(bytes), path.display().to_string(), false)
     }
 
     /// Takes a file that is in memory.
@@ -318,6 +323,14 @@ impl<T: Element> WeightElements<'_, T> {
 
 fn unreadable(name: &str, reason: impl fmt::Display) -> DataError {
     DataError::File { name: name.into(), reason: reason.to_string() }
+}
+
+/// The error for a file that `method` was to read.
+fn unopened(path: &Path, method: &str, error: &io::Error) -> DataError {
+    let from = std::env::current_dir().ok().filter(|_| path.is_relative());
+    let from = from.map(|folder| format!("; the path begins at {}", folder.display()));
+    let reason = format!("`{method}` cannot read this file: {error}{}", from.unwrap_or_default());
+    unreadable(&path.display().to_string(), reason)
 }
 
 /// The reason why `bytes` are no safetensors file, with a cure.
