@@ -408,7 +408,7 @@ mod weights {
         says(unknown.clone(), "the file in memory: there is no tensor \"fc.bias\"");
         says(unknown, "\"fc.weight\"");
         let inner = weights.resident::<f32>(&device, "weight").expect_err("a prefix is missing");
-        says(inner, "\"; read it through `Weights::prefix(\"fc.\")`");
+        says(inner, "; read it through `Weights::prefix(\"fc.\")`");
         let floats = weights.resident::<u32>(&device, "fc.weight").expect_err("floats");
         says(floats, "f32, not u32; ask for f32, and `cast` the tensor");
         let longs = weights.vec::<f32>("steps").expect_err("64 bits");

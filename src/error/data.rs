@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::tensor_names::{nearest_tensors, other_tensors};
 use super::wording::{
-    elements, foreign, or_a_name, other_results, other_rows, other_tensors, others, quoted,
-    type_to_ask_for,
+    elements, foreign, or_a_name, other_results, other_rows, others, quoted, type_to_ask_for,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -323,7 +323,7 @@ pub enum DataError {
         "{file}: the program was saved without its weight {}{}",
         quoted(name),
         match given {
-            Some((weights, there)) => format!(", and {weights} has no such tensor{}", others(name, there)),
+            Some((weights, there)) => format!(", and {weights} has no such tensor{}", nearest_tensors(name, there)),
             None => "; give it by `LoadOptions::weights`".into(),
         }
     )]

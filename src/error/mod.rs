@@ -9,6 +9,7 @@ mod plan;
 mod record;
 mod rows;
 mod run;
+mod tensor_names;
 mod wording;
 
 use std::fmt;

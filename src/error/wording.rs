@@ -164,19 +164,6 @@ pub(super) fn other_results(name: &str, there: &[String], not_downloaded: &[Stri
     }
 }
 
-/// As [`others`], for tensors of a file, with the prefix under which there is one of the name.
-pub(super) fn other_tensors(name: &str, there: &[String]) -> String {
-    let ends_there = |prefix: &&str| !name.is_empty() && prefix.ends_with(['.', '/']);
-    let mut prefixes = there.iter().filter_map(|other| other.strip_suffix(name).filter(ends_there));
-    let prefix = match (prefixes.next(), prefixes.next()) {
-        (Some(prefix), None) => {
-            format!("; read it through `Weights::prefix({})`", quoted(prefix))
-        }
-        _ => String::new(),
-    };
-    others(name, there) + &prefix
-}
-
 /// The end of a message that asks for an id: the names that do as well.
 pub(super) fn or_a_name(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!(", or a name: {}", listed(there)) }
@@ -193,13 +180,17 @@ pub(super) fn inputs_are(names: &[String]) -> String {
 
 /// Names between quotes, the first of them where they are many.
 fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| quoted(name)).collect();
-    let more = match names.len().saturating_sub(SHOWN) {
+    first_of(names, 20)
+}
+
+/// The first `shown` names between quotes, and the number of the others.
+pub(super) fn first_of(names: &[impl AsRef<str>], shown: usize) -> String {
+    let list: Vec<String> = names.iter().take(shown).map(|name| quoted(name.as_ref())).collect();
+    let more = match names.len().saturating_sub(shown) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    shown.join(", ") + &more
+    list.join(", ") + &more
 }
 
 /// The end of a message for `given` elements of a value of `op` of another `shape`: a program runs an input of other rows.
@@ -256,22 +247,22 @@ fn nearest(name: &str, there: &[String]) -> String {
 
 /// The name among `there` that is most similar to `name`, with its similarity, if that is worth a question.
 fn most_similar<'a>(name: &str, there: &'a [String]) -> Option<(f64, &'a String)> {
-    /// Least similarity that is worth a question, by Jaro and Winkler.
-    const LEAST: f64 = 0.75;
+    let all = there.iter().map(|other| (similarity(name, other), other));
+    let best = all.max_by(|a, b| a.0.total_cmp(&b.0));
+    best.filter(|&(similarity, _)| similarity >= LEAST)
+}
+
+/// Least similarity that is worth a question.
+pub(super) const LEAST: f64 = 0.75;
+
+/// The similarity of two names by Jaro and Winkler, 0 to 1, in any case.
+pub(super) fn similarity(name: &str, other: &str) -> f64 {
     /// Longest name that is compared: the time grows as the product of both lengths.
     const LONGEST: usize = 1024;
-    if name.len() > LONGEST {
-        return None;
+    if name.len().max(other.len()) > LONGEST {
+        return 0.0;
     }
-    let lower = name.to_lowercase();
-    let similarity =
-        |other: &'a String| (strsim::jaro_winkler(&lower, &other.to_lowercase()), other);
-    let best = there
-        .iter()
-        .filter(|other| other.len() <= LONGEST)
-        .map(similarity)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    best.filter(|&(similarity, _)| similarity >= LEAST)
+    strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase())
 }
 
 #[cfg(test)]

@@ -185,7 +185,7 @@ async fn weights_that_are_left_out_are_asked_for() -> Result<()> {
     let without =
         format!("{}: the program was saved without its weight \"fc.weight\"", path.display());
     assert_eq!(refused(None).await, format!("{without}; give it by `LoadOptions::weights`"));
-    let there = "the file in memory has no such tensor (did you mean \"fc.wieght\"?), but there is";
+    let there = "the file in memory has no such tensor (did you mean \"fc.wieght\"?), but under \"fc.\" there is";
     let misspelt = format!("{without}, and {there} \"fc.wieght\"");
     assert_eq!(refused(other("fc.wieght", &[3, 5])).await, misspelt);
     let turned = refused(other("fc.weight", &[5, 3])).await;
