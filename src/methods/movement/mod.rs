@@ -52,8 +52,19 @@ operations! {
         /// ```
     }
 
-    /// The same elements in row-major order under another shape of as many elements. No size is inferred: each is
-    /// given.
+    /// The same elements in row-major order under another shape of as many elements. Each size is given: where PyTorch
+    /// takes −1, write the number of elements divided by the other sizes.
+    ///
+    /// ```
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload_shaped(&[0.5_f32; 24], [2, 3, 4]);
+    /// let shape = x.shape().unwrap_or_default(); // `None` after a mistake alone
+    /// let rows = x.reshape([shape.elements() / 4, 4]); // PyTorch's x.reshape(-1, 4)
+    /// let images = x.reshape([shape[0], shape.elements() / shape[0]]); // x.flatten(1)
+    /// # assert_eq!(rows.shape().unwrap().dims(), [6, 4]);
+    /// # assert_eq!(images.shape().unwrap().dims(), [2, 12]);
+    /// ```
     #[doc(alias = "view")]
     fn reshape<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = reshape(x, shape),
         ALL, "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
