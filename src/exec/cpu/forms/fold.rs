@@ -22,11 +22,11 @@ pub(crate) trait LaneFold: Sync {
     fn row(&self, state: &mut Self::State, lanes: &[u32], first: usize);
     /// Takes the elements at position `index` of as many rows as there are states.
     fn column(&self, states: &mut [Self::State], lanes: &[u32], index: usize);
-    /// Takes the elements at [`TOGETHER`] positions, the first of which is `index`. This takes less time than one position after
-    /// the other, if states stay in registers.
-    fn columns(&self, states: &mut [Self::State], lanes: [&[u32]; TOGETHER], index: usize) {
+    /// Takes the elements at [`TOGETHER`] positions, the first of which is `index`. Lanes beyond those of the states are left.
+    /// This takes less time than one position after the other, if states stay in registers.
+    fn columns(&self, states: &mut [Self::State], lanes: &[&[u32]; TOGETHER], index: usize) {
         for (index, lanes) in (index..).zip(lanes) {
-            self.column(states, lanes, index);
+            self.column(states, &lanes[..states.len()], index);
         }
     }
     /// Merges the state of later elements into `state`.
@@ -60,8 +60,8 @@ macro_rules! arithmetic {
             fn column(&self, states: &mut [$state], lanes: &[u32], _index: usize) {
                 $column(states, cast_slice(lanes));
             }
-            fn columns(&self, states: &mut [$state], lanes: [&[u32]; TOGETHER], _index: usize) {
-                $columns(states, lanes.map(cast_slice));
+            fn columns(&self, states: &mut [$state], lanes: &[&[u32]; TOGETHER], _index: usize) {
+                $columns(states, lanes);
             }
             fn merge(&self, state: &mut $state, later: $state) {
                 let ($a, $b) = (*state, later);
@@ -128,11 +128,11 @@ macro_rules! arithmetic {
             "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma",
             "x86_64+avx2+fma"
         ))]
-        fn $columns(states: &mut [$state], x: [&[$lane]; TOGETHER]) {
-            let x = x.map(|x| &x[..states.len()]);
+        fn $columns(states: &mut [$state], lanes: &[&[u32]; TOGETHER]) {
+            let lanes = lanes.map(|lanes| &lanes[..states.len()]);
             for (at, state) in states.iter_mut().enumerate() {
-                *state = x.iter().fold(*state, |$a, x| {
-                    let $b = <$state>::from(x[at]);
+                *state = lanes.iter().fold(*state, |$a, lanes| {
+                    let $b = <$state>::from(bytemuck::cast::<u32, $lane>(lanes[at]));
                     $op
                 });
             }
@@ -176,7 +176,7 @@ fn greatest_key_column(order: KeyOrder, states: &mut [u32], lanes: &[u32]) {
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn greatest_key_columns(order: KeyOrder, states: &mut [u32], lanes: [&[u32]; TOGETHER]) {
+fn greatest_key_columns(order: KeyOrder, states: &mut [u32], lanes: &[&[u32]; TOGETHER]) {
     let lanes = lanes.map(|lanes| &lanes[..states.len()]);
     for (at, state) in states.iter_mut().enumerate() {
         *state = lanes.iter().fold(*state, |most, lanes| most.max(order.key(lanes[at])));
@@ -233,7 +233,7 @@ impl LaneFold for Extreme {
         greatest_key_column(self.0, states, lanes);
     }
 
-    fn columns(&self, states: &mut [u32], lanes: [&[u32]; TOGETHER], _index: usize) {
+    fn columns(&self, states: &mut [u32], lanes: &[&[u32]; TOGETHER], _index: usize) {
         greatest_key_columns(self.0, states, lanes);
     }
 

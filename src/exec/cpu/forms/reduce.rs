@@ -1,6 +1,5 @@
 //! The reduce form: elements combined along some axes.
 
-use std::array;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -15,7 +14,7 @@ use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::operands::{
-    BoundInput, MOST_LINES, for_each, for_each_part, map_each, parts, ranges, split,
+    BoundInput, Lines, MOST_LINES, for_each, for_each_part, map_each, parts, ranges, split,
 };
 use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 use crate::exec::cpu::{ExprHole, StepJob};
@@ -260,8 +259,10 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
         for at in block.inner.clone().step_by(positions) {
             let len = positions.min(block.inner.end - at);
             self.tile(machine, at * self.outer, len * self.outer, |lanes| {
-                let position = |index: usize| &lanes[(index - at) * self.outer..][..self.outer];
-                self.positions(states, at..at + len, position);
+                for (i, lanes) in lanes.chunks(MOST_LINES * self.outer).enumerate() {
+                    let lines: Lines<'_> = lanes.chunks(self.outer).collect();
+                    self.positions(states, at + i * MOST_LINES, &lines);
+                }
             });
         }
     }
@@ -288,7 +289,7 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
                     self.fetched_columns(machine, first, at..at + count, now);
                     continue;
                 };
-                self.positions(now, at..at + count, |index| &lines[index - at][..len]);
+                self.positions(now, at, &lines);
             }
             (first, states) = (first + len, later);
         }
@@ -312,20 +313,16 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
         }
     }
 
-    /// Takes the elements at some positions, several of them in one pass. `lanes` are those at one position.
-    fn positions<'l>(
-        &self,
-        states: &mut [F::State],
-        positions: Range<usize>,
-        lanes: impl Fn(usize) -> &'l [u32],
-    ) {
-        let together = positions.len() / TOGETHER * TOGETHER;
-        let single = positions.start + together..positions.end;
-        for index in (positions.start..single.start).step_by(TOGETHER) {
-            self.fold.columns(states, array::from_fn(|k| lanes(index + k)), index);
+    /// Takes the elements at the positions from `first` on, several in one pass. Each of `lines` begins with those of one position.
+    fn positions(&self, states: &mut [F::State], first: usize, lines: &[&[u32]]) {
+        let (together, single) = lines.as_chunks::<TOGETHER>();
+        let mut index = first;
+        for lanes in together {
+            self.fold.columns(states, lanes, index);
+            index += TOGETHER;
         }
-        for index in single {
-            self.fold.column(states, lanes(index), index);
+        for (index, lanes) in (index..).zip(single) {
+            self.fold.column(states, &lanes[..states.len()], index);
         }
     }
 }

@@ -23,6 +23,6 @@ pub(crate) use output::{
 };
 pub(crate) use panels::{PanelPieces, fill_by_squares};
 pub(crate) use stride_phases::StridePhases;
-pub(crate) use strided::MOST_LINES;
+pub(crate) use strided::{Lines, MOST_LINES};
 pub(crate) use transposed::Transposed;
 pub(crate) use windows::Windows;
