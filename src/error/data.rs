@@ -17,7 +17,7 @@ use crate::base::shape::{MAX_RANK, Shape};
 /// `input "x" (at src/main.rs:12)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The method: `input`, `upload`, `resident`, or an operation.
+    /// The method: `input`, `upload`, `resident`, or an operation. One of several results has its name too: `lstm.h`.
     pub op: &'static str,
     /// The name that the user gave the value, if any.
     pub name: Option<Arc<str>>,
@@ -336,20 +336,18 @@ pub enum DataError {
         given: Option<(String, Vec<String>)>,
     },
     /// A tensor of a file has an integer outside of the type asked for.
-    #[error("{file}: tensor {} holds {value} at {:?}, which no {asked} holds", quoted(name), shape.coordinates(*at))]
+    #[error("{file}: tensor {} holds {value} at {at:?}, which no {asked} holds", quoted(name))]
     TensorRange {
         /// The file's path.
         file: String,
         /// The tensor's name.
         name: String,
-        /// Position of the element in row-major order.
-        at: usize,
+        /// Coordinates of the element.
+        at: Vec<usize>,
         /// The integer.
         value: String,
         /// The element type asked for.
         asked: DType,
-        /// The shape of the tensor.
-        shape: Shape,
     },
     /// A tensor that was to be transposed has fewer than two axes.
     #[error(

@@ -268,8 +268,8 @@ impl Weights {
                     DataError::TensorType { file, name, found: from.to_string(), asked }
                 }
                 convert::ConversionError::Range { at, value } => {
-                    let shape = Shape::from(&info.shape[..]);
-                    DataError::TensorRange { file, name, at, value, asked, shape }
+                    let at = Shape::from(&info.shape[..]).coordinates(at);
+                    DataError::TensorRange { file, name, at, value, asked }
                 }
             }
         })?;
