@@ -33,13 +33,6 @@ pub(crate) struct Node {
     pub place: Place,
 }
 
-impl Node {
-    /// The method that the user recorded it with.
-    pub fn method(&self) -> &'static str {
-        self.name.split_once('.').map_or(self.name, |(method, _)| method)
-    }
-}
-
 /// A recorded graph: plain data.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
