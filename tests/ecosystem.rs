@@ -390,7 +390,7 @@ mod weights {
             {
                 let error = error.expect("no such file").to_string();
                 let start = format!("{path}: `{call}` cannot read this file: ");
-                let end = format!("; the path begins at {}", folder.display());
+                let end = format!("; a relative path is taken from {}", folder.display());
                 assert!(error.starts_with(&start), "{error}");
                 assert_eq!(error.ends_with(&end), path == relative, "{error}");
             }

@@ -125,7 +125,7 @@ async fn indices_that_integers_are_computed_to_are_told() {
             program.run(("lengths", lengths)).await.expect_err("out of range").to_string()
         };
         let cure = format!(
-            "; the indices come from sub (at {}:{line}): check the data that they are computed of, or `clip` them; ",
+            "; the indices come from sub (at {}:{line}) (check the data that they are computed from, or `clip` them); ",
             file!()
         );
         for (lengths, want) in [([1, 7, 0], "-1 at [2, 0, 0]"), ([7, 8, 9], "7 at [1, 0, 0]")] {
@@ -150,6 +150,11 @@ async fn computed_indices_and_classes_are_those_of_the_run() {
         // Floats, which sides round in their ways, and values that are read too often.
         faults(&device, &told("an index"), |b| {
             table(b).gather(b.upload(&[0.0_f32, 10.0]).cast::<i32>(), 0)
+        })
+        .await;
+        faults(&device, &told("an index"), |b| {
+            let roots = b.upload(&[0, 100]).cast::<f32>().sqrt();
+            table(b).gather(roots.cast::<i32>(), 0)
         })
         .await;
         faults(&device, &told("an index"), |b| {

@@ -406,20 +406,20 @@ async fn weights_have_no_rows() -> Result<()> {
     let program = batch.compile().await?;
     let told = |name: &str, inputs: &str| {
         format!(
-            "resident{name} (at tests/rows.rs:{line}) is a weight or a state, and no input of the program, so it has no \
-             rows; {inputs}"
+            "resident{name} (at tests/rows.rs:{line}) is a weight or a state of the program, and only inputs have rows; \
+             {inputs}"
         )
     };
     for key in [ValueKey::from("w"), bound.into()] {
         let error = program.rows_of([key]).expect_err("a weight").to_string();
-        assert_eq!(error, told(" \"w\"", "the input is \"x\""));
+        assert_eq!(error, told(" \"w\"", "name an input: \"x\""));
     }
     let batch = GpuCommandBatch::new(&device);
     let bound = batch.bind(&w);
     (batch.input::<f32>("x", [4, 3]).matmul(bound) + batch.input::<f32>("b", [4, 2])).named("y");
     let program = batch.compile().await?;
     let error = program.rows_of([bound]).expect_err("a weight").to_string();
-    assert_eq!(error, told("", "inputs are \"b\", \"x\""));
+    assert_eq!(error, told("", "name an input: \"b\", \"x\""));
     let error = program.rows_of(["y"]).expect_err("an output").to_string();
     assert!(
         error.contains(" \"y\" (at tests/rows.rs:") && error.contains(" is an output; "),

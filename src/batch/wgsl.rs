@@ -59,8 +59,8 @@ impl Wgsl {
     }
 
     /// Sets the number of workgroups along x, y and z, each at least 1 unless the kernel has no elements. The source sets
-    /// the threads of a workgroup. Every device takes 65535 workgroups along each axis, workgroups of 256 threads (64 along
-    /// z), and 16 KiB of `var<workgroup>`. More is for some devices, and others refuse the kernel
+    /// the threads of a workgroup. Every device that onetrip opens takes 65535 workgroups along each axis, workgroups of 256
+    /// threads (64 along z), and 16 KiB of `var<workgroup>`. Some devices take more, and others refuse such a kernel
     /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)). A thread for each of n elements takes ⌈n / 64⌉ workgroups of
     /// `@workgroup_size(64)`:
     ///

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::tensor_names::{nearest_tensors, other_tensors};
 use super::wording::{
-    elements, foreign, or_a_name, other_results, other_rows, others, quoted, type_to_ask_for,
+    self, elements, foreign, or_a_name, other_results, other_rows, others, quoted, type_to_ask_for,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -193,8 +193,8 @@ pub enum DataError {
     },
     /// A 64-bit id that the elements of its input cannot hold.
     #[error(
-        "{of} takes {dtype}, and the id {value} at {:?} is out of its range; give ids that it holds",
-        shape.coordinates(*at)
+        "{of} takes {dtype}, and the id {value}{} is out of its range; give ids that it holds",
+        wording::at(&shape.coordinates(*at))
     )]
     IdRange {
         /// The input that the ids are for.
@@ -336,7 +336,11 @@ pub enum DataError {
         given: Option<(String, Vec<String>)>,
     },
     /// A tensor of a file has an integer outside of the type asked for.
-    #[error("{file}: tensor {} holds {value} at {at:?}, which no {asked} holds", quoted(name))]
+    #[error(
+        "{file}: tensor {} holds {value}{}, which no {asked} holds",
+        quoted(name),
+        wording::at(at)
+    )]
     TensorRange {
         /// The file's path.
         file: String,

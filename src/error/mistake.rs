@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::data::Origin;
 use super::fitting::{broadcast_cure, misfit_of_filters, misfit_of_parts};
 use super::wording::{
-    axes, elements, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
+    self, axes, elements, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -298,7 +298,10 @@ pub enum MistakeKind {
         dtype: DType,
     },
     /// A 64-bit id that the elements of its tensor cannot hold.
-    #[error("the id {value} at {:?} is out of the range of {dtype}; give ids that it holds", shape.coordinates(*at))]
+    #[error(
+        "the id {value}{} is out of the range of {dtype}; give ids that it holds",
+        wording::at(&shape.coordinates(*at))
+    )]
     IdRange {
         /// Its position in row-major order.
         at: usize,
@@ -373,8 +376,8 @@ pub enum MistakeKind {
     },
     /// A resident of another device.
     #[error(
-        "{of} lives on one device ({device}), and the batch is of another ({batch}), made with another `Device`: \
-         each call of `Device::auto()`, `gpu()` or `cpu()` opens one of its own; clone one, or upload the data to this batch"
+        "{of} lives on one device ({device}), and the batch is of another ({batch}): each call of `Device::auto()`, \
+         `gpu()` or `cpu()` opens a device of its own; clone one `Device` for both, or upload the data to this batch"
     )]
     ForeignResident {
         /// The resident.

@@ -58,8 +58,8 @@ pub enum RowsError {
     NoInput,
     /// A resident that is to have rows: a weight or a state.
     #[error(
-        "{of} is a weight or a state, and no input of the program, so it has no rows; {}",
-        wording::inputs_are(inputs)
+        "{of} is a weight or a state of the program, and only inputs have rows; {}",
+        wording::name_an_input(inputs)
     )]
     Resident {
         /// The resident.

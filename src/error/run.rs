@@ -88,7 +88,7 @@ impl FaultKind {
                 let values = lookup.as_deref().map_or(String::new(), |lookup| {
                     let Lookup { table, shape, indices, computed, .. } = lookup;
                     let fix = match computed {
-                        true => ": check the data that they are computed of, or `clip` them",
+                        true => " (check the data that they are computed from, or `clip` them)",
                         false => "",
                     };
                     format!(

@@ -42,20 +42,21 @@ pub(super) fn nearest_tensors(name: &str, there: &[String]) -> String {
     format!("{meant}, but {under}there {verb} {}", first_of(&names, SHOWN))
 }
 
-/// True if each part of `name` is like that of `other`, and numbers are the same: a GRU is not meant by the name of an LSTM,
-/// however like their tensors are, nor another layer.
+/// True if each part of `name` is like that of `other`, and all digits are the same. The name of an LSTM does not mean a GRU,
+/// however like their tensors are. Nor does a layer mean another one.
 fn may_be_meant(name: &str, other: &str, of_all: f64) -> bool {
     /// Least similarity of names of different numbers of parts.
     const LEAST_OF_ALL: f64 = 0.9;
+    let digits = |name: &str| -> Vec<u8> { name.bytes().filter(u8::is_ascii_digit).collect() };
+    if digits(name) != digits(other) {
+        return false;
+    }
     let parts = |name: &str| name.split(SEPARATORS).count();
     if parts(name) != parts(other) {
         return of_all >= LEAST_OF_ALL;
     }
     let mut pairs = name.split(SEPARATORS).zip(other.split(SEPARATORS));
-    let is_number = |part: &str| part.bytes().all(|letter| letter.is_ascii_digit());
-    pairs.all(|(part, other)| {
-        part == other || (!is_number(part) && similarity(part, other) >= LEAST)
-    })
+    pairs.all(|(part, other)| part == other || similarity(part, other) >= LEAST)
 }
 
 #[cfg(test)]
@@ -89,6 +90,11 @@ mod tests {
             assert!(text.starts_with(&format!("{question}, but there are \"enc")), "{text}");
             assert!(text.ends_with(" and 39 more"), "{text}");
         }
+        // Another layer, within a part and beside another number of parts.
+        let text = told("encoder.gru.weight_ih_l2");
+        assert!(text.starts_with(", but under \"encoder.gru.\" there are"), "{text}");
+        let text = told("head.41.0.weight");
+        assert!(!text.contains("did you mean"), "{text}");
         let text = told("head.40.weight");
         let list = ", but under \"head.\" there are \"head.";
         assert!(text.starts_with(list) && text.ends_with(" and 35 more"), "{text}");

@@ -169,12 +169,16 @@ pub(super) fn or_a_name(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!(", or a name: {}", listed(there)) }
 }
 
-/// The names of the inputs that there are.
-pub(super) fn inputs_are(names: &[String]) -> String {
+/// The place of an element in a message; nothing for a scalar.
+pub(super) fn at(coordinates: &[usize]) -> String {
+    if coordinates.is_empty() { String::new() } else { format!(" at {coordinates:?}") }
+}
+
+/// The request for one of the inputs that there are.
+pub(super) fn name_an_input(names: &[String]) -> String {
     match names {
-        [] => "no input has a name".into(),
-        [name] => format!("the input is {}", quoted(name)),
-        names => format!("inputs are {}", listed(names)),
+        [] => "use the id of an input, since no input has a name".into(),
+        names => format!("name an input: {}", listed(names)),
     }
 }
 

@@ -24,13 +24,20 @@ slotmap::new_key_type! {
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub op: Op,
-    /// The method that the user recorded it with: of an operation that is made of others, its name. One of several results
-    /// has a dot and a name of its own behind it.
+    /// The name in messages: the method that the user recorded it with, also for a part of an operation that is made of
+    /// others. One of several results has a dot and a name of its own behind it.
     pub name: &'static str,
     pub inputs: SmallVec<[NodeId; 3]>,
     pub ty: Type,
     /// The place at which the user recorded it.
     pub place: Place,
+}
+
+impl Node {
+    /// The method that the user recorded it with.
+    pub fn method(&self) -> &'static str {
+        self.name.split_once('.').map_or(self.name, |(method, _)| method)
+    }
 }
 
 /// A recorded graph: plain data.

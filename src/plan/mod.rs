@@ -39,7 +39,7 @@ pub(crate) use self::forms::{
     RowForm, SHORTEST_STRETCH, ScanForm, Sliding, SlidingAxis, SortForm, SortSchedule, Spread,
     Strip, Tile, UnitTile, WORKGROUP_THREADS,
 };
-pub(crate) use self::passes::expression::element;
+pub(crate) use self::passes::expression::evaluate_element;
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::placement::chosen_by::ChosenBy;
 pub(crate) use self::placement::placed::{Pieces, PlacedGraph};

@@ -163,7 +163,7 @@ impl Document {
         let positions = positions(graph);
         let nodes = graph.iter().map(|(_, node)| NodeForm {
             op: node.op.clone(),
-            method: (method(node) != node.op.name()).then(|| method(node).to_owned()),
+            method: (node.method() != node.op.name()).then(|| node.method().to_owned()),
             inputs: node.inputs.iter().map(|input| positions[input]).collect(),
             dtype: node.ty.dtype.form(),
             shape: node.ty.shape.form(),
@@ -232,11 +232,6 @@ pub(super) fn type_of(dtype: &str, shape: &[usize]) -> Result<Type, Unreadable> 
     let (dtype, shape) = (DType::of(dtype.to_owned())?, Shape::from(shape));
     check_size(&shape).map_err(|what| what.to_string())?;
     Ok(Type { dtype, shape })
-}
-
-/// The method that recorded a node, without the name of one of several results.
-fn method(node: &Node) -> &'static str {
-    node.name.split_once('.').map_or(node.name, |(method, _)| method)
 }
 
 /// The place that prints as `text`.

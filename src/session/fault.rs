@@ -8,7 +8,7 @@ use crate::error::{Fault, FaultKind, Lookup};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
-use crate::plan::element;
+use crate::plan::evaluate_element;
 use crate::record::Record;
 
 /// The fault at element `at` of the values that the node `id` works with, in a run with these uploads.
@@ -37,7 +37,7 @@ pub(super) fn fault(recorded: &Record, uploads: &[Arc<HostBuffer>], id: NodeId, 
                 table: recorded.source(table),
                 shape,
                 indices: recorded.source(from),
-                computed: !graph[from].op.is_source(),
+                computed: is_computed(graph, from),
                 operation: graph.iter().take_while(|&(other, _)| other != id).count(),
             };
             let lookup = Some(Box::new(lookup));
@@ -46,6 +46,14 @@ pub(super) fn fault(recorded: &Record, uploads: &[Arc<HostBuffer>], id: NodeId, 
         _ => (&node.ty.shape, FaultKind::DivisionByZero),
     };
     Fault { place: node.place.clone(), op: node.name, at: shape.coordinates(at as usize), what }
+}
+
+/// Returns whether an operation computed a value from others, beside moves.
+fn is_computed(graph: &Graph, mut value: NodeId) -> bool {
+    while let Op::Move { .. } = graph[value].op {
+        value = graph[value].inputs[0];
+    }
+    !graph[value].inputs.is_empty()
 }
 
 /// Follows `indices` back over moves, up to the first value with a name.
@@ -71,6 +79,10 @@ impl KnownIntegers<'_> {
     fn element(&mut self, node: NodeId, at: u32) -> Option<Scalar> {
         self.visits = self.visits.checked_sub(1)?;
         let Node { op, inputs, ty, .. } = &self.graph[node];
+        // Sides round floats in ways of their own.
+        if ty.dtype.is_float() {
+            return None;
+        }
         match op {
             Op::Upload(upload) => {
                 let buffer = self.uploads.get(*upload as usize)?;
@@ -78,17 +90,16 @@ impl KnownIntegers<'_> {
                     DType::I32 => uploaded::<i32>(buffer, at),
                     DType::U32 => uploaded::<u32>(buffer, at),
                     DType::Bool => uploaded::<bool>(buffer, at),
-                    // Sides round floats in ways of their own.
                     DType::F32 | DType::F16 => None,
                 }
             }
-            Op::Full(value) if !ty.dtype.is_float() => Some(*value),
+            Op::Full(value) => Some(*value),
             Op::Move { to, .. } => self.moved(inputs[0], to, &ty.shape, at),
             Op::Cast(_) | Op::Select | Op::Elementwise(..) => {
                 let to = Move::Broadcast(ty.shape.clone());
                 let inputs = inputs.iter().map(|&input| self.moved(input, &to, &ty.shape, at));
                 let values: Vec<Scalar> = inputs.collect::<Option<_>>()?;
-                element(op, ty.dtype, &values)
+                evaluate_element(op, ty.dtype, &values)
             }
             _ => None,
         }

@@ -167,8 +167,8 @@ async fn residents() {
         b.bind(&stranger);
         let want = format!(
             "tests/mistakes/data.rs:{line}: bind: resident (at tests/mistakes/data.rs:{made}) lives on one device \
-             (cpu), and the batch is of another ({}), made with another `Device`: each call of \
-             `Device::auto()`, `gpu()` or `cpu()` opens one of its own; clone one, or upload the data to this batch",
+             (cpu), and the batch is of another ({}): each call of `Device::auto()`, `gpu()` or `cpu()` opens a device \
+             of its own; clone one `Device` for both, or upload the data to this batch",
             device.info().name
         );
         assert_eq!(b.check_recorded().unwrap_err().to_string(), want);

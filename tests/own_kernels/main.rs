@@ -214,7 +214,13 @@ async fn what_a_device_refuses_is_an_error() {
             ("1, 1, 5000", [1; 3], "main", "5000 threads in a workgroup", smaller),
             ("1", [u32::MAX, 1, 1], "main", "4294967295 workgroups along x", spread),
             ("1", [1, 1, u32::MAX], "main", "4294967295 workgroups along z", spread),
-            ("1", [1; 3], "other", "4000000 bytes of `var<workgroup>`", "make them fewer"),
+            (
+                "1",
+                [1; 3],
+                "other",
+                "4000000 bytes of `var<workgroup>`",
+                "make these variables smaller",
+            ),
         ];
         for (size, groups, entry, asked, cure) in kernels {
             let batch = GpuCommandBatch::new(&device);

@@ -52,7 +52,7 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
         ),
         (
             format!("{head}{}", main.replace("size(1)", "size(65536)")),
-            "`@workgroup_size` of `main` is out of range; give 1 or more along each axis, and at most 256",
+            "`@workgroup_size` of `main` is out of range; give 1 or more along each axis, at most 64 along z",
         ),
         (String::new(), "there is no `@compute` function `main`: the module has none"),
         (

@@ -136,15 +136,15 @@ impl<'b, T: Element> Tensor<'b, T> {
         self.batch().shape_of(self.value())
     }
 
-    /// The method that recorded the value, if it is of this batch.
+    /// The name of the value in messages, such as `lstm.h`, if it is of this batch.
     pub(crate) fn recorded_by(self) -> Option<&'static str> {
         let recorder = self.batch().recorder.lock();
         let node = recorder.check(self.value()).ok()?;
         Some(recorder.recorded().graph[node].name)
     }
 
-    /// Has messages call the value `name`: the method that recorded it, a dot, and the result that it is among several.
-    pub(crate) fn rename(self, name: &'static str) {
+    /// Sets the method and the result by which messages name the value, such as `lstm.h`.
+    pub(crate) fn rename_in_messages(self, name: &'static str) {
         let mut recorder = self.batch().recorder.lock();
         recorder.change().graph_mut().rename(self.value().node, name);
     }

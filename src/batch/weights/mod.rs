@@ -64,7 +64,7 @@ const LENGTH: usize = 8;
 /// # let file = safetensors::serialize([("0.weight", weight), ("0.bias", bias)], None).unwrap();
 ///
 /// // model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
-/// let model = Weights::from_bytes(file)?; // `Weights::read("model.safetensors")` maps a file.
+/// let model = Weights::from_bytes(file)?; // `Weights::map("model.safetensors")` maps a file.
 /// let device = Device::auto().await?;
 /// let weight = model.resident_transposed::<f32>(&device, "0.weight")?;
 /// let bias = model.resident::<f32>(&device, "0.bias")?;
@@ -328,7 +328,7 @@ fn unreadable(name: &str, reason: impl fmt::Display) -> DataError {
 /// The error for a file that `method` was to read.
 fn unopened(path: &Path, method: &str, error: &io::Error) -> DataError {
     let from = std::env::current_dir().ok().filter(|_| path.is_relative());
-    let from = from.map(|folder| format!("; the path begins at {}", folder.display()));
+    let from = from.map(|folder| format!("; a relative path is taken from {}", folder.display()));
     let reason = format!("`{method}` cannot read this file: {error}{}", from.unwrap_or_default());
     unreadable(&path.display().to_string(), reason)
 }

@@ -36,7 +36,7 @@ pub(super) fn operations(
         };
         operations.push(Operation {
             name: node.op.name(),
-            method: node.name,
+            method: node.method(),
             given: names.get(&id).cloned(),
             ty: node.ty.clone(),
             place: node.place.clone(),

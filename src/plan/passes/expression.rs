@@ -31,7 +31,7 @@ pub(crate) fn expression(op: &Op, args: &[Ty], params: &[Ty]) -> (Expr, Ref) {
 }
 
 /// The element of type `dtype` that an elementwise operation computes of the elements `values`.
-pub(crate) fn element(op: &Op, dtype: DType, values: &[Scalar]) -> Option<Scalar> {
+pub(crate) fn evaluate_element(op: &Op, dtype: DType, values: &[Scalar]) -> Option<Scalar> {
     let params: &[Scalar] = if let Op::Elementwise(_, params) = op { params } else { &[] };
     let lane = |scalar: &Scalar| scalar.dtype().lane();
     let args: SmallVec<[Ty; 3]> = values.iter().map(lane).collect();

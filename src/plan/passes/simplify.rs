@@ -207,7 +207,7 @@ impl Simplifier<'_> {
             }
             Op::Move { .. } => Some(first),
             Op::Cast(_) | Op::Select | Op::Elementwise(..) => {
-                super::expression::element(&node.op, node.ty.dtype, &values)
+                super::expression::evaluate_element(&node.op, node.ty.dtype, &values)
             }
             _ => None,
         }

@@ -54,7 +54,7 @@ impl KeyOrder {
         Self { zero, ..Self::by_value(ty, extremum) }
     }
 
-    /// The wanted one of floats. `None` if elements are integers.
+    /// The extremum that has the greatest key among floats. `None` if elements are integers.
     pub fn of_floats(self) -> Option<Extremum> {
         let is_greatest = self.flip == SIGN;
         let extremum = if is_greatest { Extremum::Greatest } else { Extremum::Least };

@@ -39,8 +39,12 @@ pub(crate) fn run(job: &StepJob<'_>, reduce: &ReduceForm, outputs: &mut [HostBuf
     }
 }
 
-/// Most results that are combined together. Longer lines of columns are read faster, and states stay in the first-level cache.
-const MOST: usize = 4 * TILE;
+/// Most results that are combined together. Longer lines of columns are read faster, while their states stay in the first-level
+/// cache.
+const fn most_together<S>() -> usize {
+    let most = 16 * 1024 / size_of::<S>();
+    if most < 4 * TILE { most } else { 4 * TILE }
+}
 
 /// Combines the elements of each point of the outer space, and computes the outputs from the combined values.
 fn combine<F: LaneFold>(
@@ -72,15 +76,21 @@ fn combine<F: LaneFold>(
     let blocks = walk.blocks(parts);
     if blocks.iter().all(|block| block.inner.len() == inner) {
         let output_parts = split(outputs, parts, walk.outer_unit());
-        let worker = || (walk.machine(tape), Machine::new(after.tape), Vec::new(), Vec::new());
-        return for_each(output_parts, worker, |(before, machine, states, acc), mut part| {
-            for at in (0..part.len).step_by(MOST) {
+        let most = most_together::<F::State>();
+        let worker = || (walk.machine(tape), Machine::new(after.tape), Vec::new());
+        return for_each(output_parts, worker, |(before, machine, states), mut part| {
+            for at in (0..part.len).step_by(most) {
                 let start = part.start + at;
-                let outer = start..start + MOST.min(part.len - at);
+                let outer = start..start + most.min(part.len - at);
                 walk.block(before, &ReduceBlock { outer, inner: 0..inner }, states);
-                acc.clear();
-                acc.extend(states.iter().map(|&state| fold.finish(state)));
-                write(machine, &after.inputs_of_results, &mut part, at, acc);
+                for (i, states) in states.chunks(TILE).enumerate() {
+                    let mut acc = [0; TILE];
+                    for (lane, &state) in acc.iter_mut().zip(states) {
+                        *lane = fold.finish(state);
+                    }
+                    let acc = &acc[..states.len()];
+                    write(machine, &after.inputs_of_results, &mut part, at + i * TILE, acc);
+                }
             }
         });
     }
@@ -163,7 +173,7 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
             ranges(len, len.div_ceil(parts.max(1)).next_multiple_of(unit)).collect()
         };
         let outer = cut(self.outer, parts, self.outer_unit());
-        // Parts of one row have to be merged.
+        // Rounded down: parts of a row have to be merged, so rows are cut only if they are few.
         let inner = cut(self.inner, parts / outer.len(), inner_unit);
         let pair = |outer: &Range<usize>, inner: &Range<usize>| ReduceBlock {
             outer: outer.clone(),
@@ -267,7 +277,7 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
         }
     }
 
-    /// Takes several tiles for the elements of one position, or of several positions if the operand's memory holds them.
+    /// Takes the elements of several positions where they lie in memory, or else several tiles for those of one position.
     fn long_columns(
         &self,
         machine: &mut Machine<'_>,
@@ -279,19 +289,17 @@ impl<F: LaneFold> ReduceWalk<'_, F> {
         while !states.is_empty() {
             let lines =
                 |index: usize, count| input?.lines(index * self.outer + first, self.outer, count);
-            let line =
-                lines(block.inner.start, 1).and_then(|lines| lines.first().map(|it| it.len()));
-            let len = line.map_or(TILE, |len| len.min(MOST)).min(states.len());
-            let (now, later) = states.split_at_mut(len);
+            let line = lines(block.inner.start, 1).and_then(|lines| Some(lines.first()?.len()));
+            let most = line.map_or(TILE, |len| len.min(most_together::<F::State>()));
+            let (now, later) = states.split_at_mut(most.min(states.len()));
             for at in block.inner.clone().step_by(MOST_LINES) {
                 let count = MOST_LINES.min(block.inner.end - at);
-                let Some(lines) = lines(at, count) else {
-                    self.fetched_columns(machine, first, at..at + count, now);
-                    continue;
-                };
-                self.positions(now, at, &lines);
+                match lines(at, count) {
+                    Some(lines) => self.positions(now, at, &lines),
+                    None => self.fetched_columns(machine, first, at..at + count, now),
+                }
             }
-            (first, states) = (first + len, later);
+            (first, states) = (first + now.len(), later);
         }
     }
 

@@ -49,7 +49,7 @@ fn walk<F: Running>(job: &StepJob<'_>, scan: &ScanForm, fold: &F, outputs: &mut 
     let (count, block) = (outputs[0].len(), scan.len * columns);
     let blocks = count / block;
     let wanted = parts(count as u64 * (before.flops() + after.flops() + 2));
-    // Running results of words are computed where they stay.
+    // Running results of words are written to the output directly, without a copy.
     let in_place = outputs.len() == 1 && outputs[0].dtype().is_word() && after.is_acc(0);
     let scanner = Scanner { fold, inputs: &inputs, columns, block };
     let mut output_parts = split(outputs, wanted.min(blocks), block);

@@ -65,10 +65,19 @@ impl<'a> Transposed<'a> {
         self.across.dim * self.between.iter().map(|axis| axis.dim).product::<usize>()
     }
 
+    /// Elements along a side of a square.
+    fn side(&self) -> usize {
+        match self.data {
+            LaneData::Halves(_) => 2 * SIDE,
+            LaneData::Bytes(_) => 4 * SIDE,
+            LaneData::Words(_) | LaneData::Iota => SIDE,
+        }
+    }
+
     /// Rows of the result that one of `threads` threads copies together, of `len` elements in all: those of a square, if
     /// there are enough.
     fn rows_together(&self, len: usize, threads: usize) -> usize {
-        SIDE.min((len / self.row_len().max(1)).div_ceil(threads)).max(1)
+        self.side().min((len / self.row_len().max(1)).div_ceil(threads)).max(1)
     }
 
     /// Copies all elements to `out`, which has the type of the value.
@@ -93,7 +102,7 @@ impl<'a> Transposed<'a> {
                 let square = |first, out: &mut [u32], pitch| {
                     kernels.transpose(data, first, self.across.stride, out, pitch);
                 };
-                self.rows(data, start, bytemuck::cast_slice_mut(out), SIDE, square);
+                self.rows(data, start, bytemuck::cast_slice_mut(out), square);
             }
             LaneData::Halves(data) => {
                 let (data, out) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(out));
@@ -114,9 +123,9 @@ impl<'a> Transposed<'a> {
         of_words: impl Fn(&[Square<u32>; N], &mut [T]) + Copy,
     ) {
         let kernels = SquareKernels::native();
-        let side = N * SIDE;
+        let side = self.side();
         let [mut lines, mut turned, mut result] = [[[0_u32; SIDE * SIDE]; N]; 3];
-        self.rows(data, start, out, side, |first, out, pitch| {
+        self.rows(data, start, out, |first, out, pitch| {
             let copies = lines.as_flattened_mut().as_chunks_mut::<SIDE>().0;
             for (k, copy) in copies.iter_mut().enumerate() {
                 let line = &data[(first + k as i64 * self.across.stride) as usize..];
@@ -134,13 +143,12 @@ impl<'a> Transposed<'a> {
         });
     }
 
-    /// Copies rows of the result. `square` copies a square of `side`, of which it takes the position of the first element.
+    /// Copies rows of the result. `square` copies a square, of which it takes the position of the first element.
     fn rows<T: Copy>(
         &self,
         data: &[T],
         start: usize,
         mut out: &mut [T],
-        side: usize,
         mut square: impl FnMut(i64, &mut [T], usize),
     ) {
         let len = self.row_len();
@@ -153,7 +161,7 @@ impl<'a> Transposed<'a> {
             let mut between = Walk::from(&self.between, first + at as i64, 0);
             for column in (0..len).step_by(self.across.dim) {
                 let (first, _) = between.next(1);
-                self.block(data, first, (&mut block[column..], len), side, &mut square);
+                self.block(data, first, (&mut block[column..], len), &mut square);
             }
             (row, out) = (row + count, rest);
         }
@@ -166,11 +174,10 @@ impl<'a> Transposed<'a> {
         data: &[T],
         first: i64,
         (out, pitch): (&mut [T], usize),
-        side: usize,
         square: &mut impl FnMut(i64, &mut [T], usize),
     ) {
         let Axis { dim, stride } = self.across;
-        let rows = out.len().div_ceil(pitch);
+        let (rows, side) = (out.len().div_ceil(pitch), self.side());
         if dim < side {
             return self.rectangle(data, first, out, pitch, [rows, dim]);
         }
@@ -230,8 +237,8 @@ fn to_bytes(words: &[Square<u32>; 4], out: &mut [u8]) {
     take_apart(words, out, |word| word as u8);
 }
 
-/// Sets `out` to the elements of squares of words, of which each holds `N`. Row `N·k + part` has that part of the rows `k`, one
-/// square after the other. `lowest` returns the first part of a word.
+/// Sets `out` to the elements of squares of words, of which each holds `N`. Row `N·k + part` of `out` takes part `part` of row
+/// `k` of each square in turn. `lowest` returns the first part of a word.
 #[inline(always)]
 fn take_apart<T, const N: usize>(
     words: &[Square<u32>; N],
@@ -258,6 +265,8 @@ fn in_turns<T: Copy, const N: usize>(lines: [&[T]; N], out: &mut [T]) {
 
 #[cfg(test)]
 mod tests {
+    use half::f16;
+
     use super::*;
 
     #[test]
@@ -348,14 +357,25 @@ mod tests {
 
     #[test]
     fn threads_copy_whole_squares_where_there_are_enough_rows() {
-        let data = HostBuffer::from_slice(&vec![1_u32; 64 * 100]);
-        let rows = |dims: [usize; 2], threads| {
+        let words = HostBuffer::from_slice(&vec![1_u32; 64 * 100]);
+        let halves = HostBuffer::from_slice(&vec![f16::ONE; 64 * 100]);
+        let bools = HostBuffer::from_slice(&vec![true; 64 * 100]);
+        let rows = |data, dims: [usize; 2], threads| {
             let view =
                 View { dims: dims[..].into(), strides: [1, dims[0] as i64][..].into(), offset: 0 };
-            let transposed = Transposed::of(&view, &data).expect("columns lie apart");
+            let transposed = Transposed::of(&view, data).expect("columns lie apart");
             transposed.rows_together(dims[0] * dims[1], threads)
         };
-        assert_eq!([rows([64, 100], 1), rows([64, 100], 4), rows([100, 64], 4)], [16; 3]);
-        assert_eq!([rows([16, 400], 2), rows([16, 400], 16), rows([16, 400], 64)], [8, 1, 1]);
+        let of_words = |dims, threads| rows(&words, dims, threads);
+        assert_eq!(
+            [of_words([64, 100], 1), of_words([64, 100], 4), of_words([100, 64], 4)],
+            [16; 3]
+        );
+        assert_eq!(
+            [of_words([16, 400], 2), of_words([16, 400], 16), of_words([16, 400], 64)],
+            [8, 1, 1]
+        );
+        assert_eq!([rows(&halves, [64, 100], 1), rows(&halves, [64, 100], 2)], [32; 2]);
+        assert_eq!([rows(&bools, [64, 100], 1), rows(&bools, [100, 64], 1)], [64; 2]);
     }
 }

@@ -150,7 +150,7 @@ impl Combine {
 
 #[test]
 fn reductions_of_all_types_and_orientations() {
-    let sizes: [(&[usize], &[usize]); 10] = [
+    let sizes: [(&[usize], &[usize]); 12] = [
         (&[], &[1]),
         (&[], &[5003]),
         (&[37], &[3]),
@@ -159,10 +159,12 @@ fn reductions_of_all_types_and_orientations() {
         (&[2, 3], &[4, 5]),
         (&[3, 523], &[11]),
         (&[2, 3, 37], &[2, 9]),
+        (&[4500], &[3]),
+        (&[2, 260], &[67]),
         (&[1], &[513]),
         (&[513], &[1]),
     ];
-    let data = floats(20_000, 9);
+    let data = floats(40_000, 9);
     let integers: Vec<i32> = data.iter().map(|&x| (x * 9e8) as i32).collect();
     let unsigned: Vec<u32> = integers.iter().map(|&x| x.cast_unsigned()).collect();
     let halves: Vec<f16> = data.iter().map(|&x| f16::from_f32(x)).collect();
@@ -189,6 +191,12 @@ fn reductions_of_special_values() {
     for fill in SPECIAL {
         reduces(&[fill; 60], &[4], &[15]);
     }
+    let data: Vec<f32> = floats(600 * 17, 5)
+        .into_iter()
+        .enumerate()
+        .map(|(at, x)| if at % 7 == 0 { SPECIAL[at / 7 % SPECIAL.len()] } else { x })
+        .collect();
+    reduces(&data, &[600], &[17]);
     reduces(&[-0.0, 0.0, 0.0, -0.0f32], &[2], &[2]);
     reduces(&[7u32; 600], &[1], &[600]);
     reduces(&[i32::MIN, i32::MAX, i32::MIN, 0], &[1], &[4]);

@@ -48,6 +48,10 @@ fn axes_of_any_type_stand_in_any_order() {
 #[test]
 fn several_threads_copy_parts_of_the_rows() {
     let data = floats(301 * 611, 4);
+    let halves: Vec<f16> = data.iter().map(|&x| f16::from_f32(x)).collect();
+    let truths: Vec<bool> = data.iter().map(|&x| x > 0.5).collect();
+    check(&halves, (&[611, 301], &[1, 611], 0));
+    check(&truths, (&[611, 301], &[1, 611], 0));
     check(&data, (&[611, 301], &[1, 611], 0));
     check(&data, (&[13, 301, 47], &[47, 611, 1], 0));
     check(&data, (&[301, 47, 13], &[611, 1, 47], 0));

@@ -113,7 +113,7 @@ impl PipelineCompiler {
         for dispatch in dispatches {
             let Some(module) = &dispatch.custom else { continue };
             let (threads, bytes) = custom::workgroup(&dispatch.wgsl, &module.entry);
-            if let Some(excess) = excess(&limits, dispatch.groups, threads, bytes) {
+            if let Some(excess) = excess_over(&limits, dispatch.groups, threads, bytes) {
                 return Err(refused(dispatch, format!("`{}` {excess}", module.entry)));
             }
         }
@@ -153,7 +153,7 @@ impl PipelineCompiler {
 }
 
 /// The first limit that workgroups of `threads`, with `bytes` of memory, exceed, and the cure.
-fn excess(
+fn excess_over(
     limits: &wgpu::Limits,
     groups: [u32; 3],
     threads: [u32; 3],
@@ -175,7 +175,7 @@ fn excess(
         x, "threads of a workgroup along x", max_compute_workgroup_size_x, SMALLER;
         y, "threads of a workgroup along y", max_compute_workgroup_size_y, SMALLER;
         z, "threads of a workgroup along z", max_compute_workgroup_size_z, SMALLER;
-        bytes, "bytes of `var<workgroup>`", max_compute_workgroup_storage_size, "make them fewer";
+        bytes, "bytes of `var<workgroup>`", max_compute_workgroup_storage_size, "make these variables smaller";
     };
     let (asked, what, limit, most, cure) =
         asked.into_iter().find(|&(asked, .., most, _)| asked > most)?;

@@ -216,8 +216,8 @@ fn recur<'b, T: Float>(
 /// The tensors of a state, which messages tell apart by these names.
 fn named<'b, T: Float>([h, c]: CellState<'b, T>, names: [&'static str; 2]) -> CellState<'b, T> {
     // A GRU has one, with the first name.
-    c.rename(names[1]);
-    h.rename(names[0]);
+    c.rename_in_messages(names[1]);
+    h.rename_in_messages(names[0]);
     [h, c]
 }
 

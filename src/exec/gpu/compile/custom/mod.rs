@@ -145,8 +145,8 @@ impl Module {
                     source: EntryPointError::OutOfRangeWorkgroupSize,
                     ..
                 } => format!(
-                    "`@workgroup_size` of `{name}` is out of range; give 1 or more along each axis, and at most 256 \
-                     threads in all, which every device takes"
+                    "`@workgroup_size` of `{name}` is out of range; give 1 or more along each axis, at most 64 along z, \
+                     and at most 256 threads in all, which devices take"
                 ),
                 error => chain(error),
             };
