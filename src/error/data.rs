@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::tensor_names::{nearest_tensors, other_tensors};
 use super::wording::{
-    self, elements, foreign, or_a_name, other_results, other_rows, others, quoted, type_to_ask_for,
+    elements, foreign, or_a_name, other_results, other_rows, others, point, quoted, type_to_ask_for,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -194,7 +194,7 @@ pub enum DataError {
     /// A 64-bit id that the elements of its input cannot hold.
     #[error(
         "{of} takes {dtype}, and the id {value}{} is out of its range; give ids that it holds",
-        wording::at(&shape.coordinates(*at))
+        point(&shape.coordinates(*at))
     )]
     IdRange {
         /// The input that the ids are for.
@@ -336,11 +336,7 @@ pub enum DataError {
         given: Option<(String, Vec<String>)>,
     },
     /// A tensor of a file has an integer outside of the type asked for.
-    #[error(
-        "{file}: tensor {} holds {value}{}, which no {asked} holds",
-        quoted(name),
-        wording::at(at)
-    )]
+    #[error("{file}: tensor {} holds {value}{}, which no {asked} holds", quoted(name), point(at))]
     TensorRange {
         /// The file's path.
         file: String,

@@ -7,7 +7,8 @@ use thiserror::Error;
 use super::data::Origin;
 use super::fitting::{broadcast_cure, misfit_of_filters, misfit_of_parts};
 use super::wording::{
-    self, axes, elements, misfit_of_mask, of_another_batch, range, shapes_that_fit, transposed_fits,
+    axes, elements, misfit_of_mask, of_another_batch, point, range, shapes_that_fit,
+    transposed_fits,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -140,9 +141,7 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// A slice that does not move.
-    #[error(
-        "the step of axis {0} is 0; use 1 to take every element, a negative step to go backwards"
-    )]
+    #[error("the step of axis {0} is 0; use 1 for every element, a negative step to go backwards")]
     SliceStep(usize),
     /// A tensor whose axes are not those that the operation works on.
     #[error("{what} must be {wanted}, not {shape}")]
@@ -300,7 +299,7 @@ pub enum MistakeKind {
     /// A 64-bit id that the elements of its tensor cannot hold.
     #[error(
         "the id {value}{} is out of the range of {dtype}; give ids that it holds",
-        wording::at(&shape.coordinates(*at))
+        point(&shape.coordinates(*at))
     )]
     IdRange {
         /// Its position in row-major order.

@@ -170,7 +170,7 @@ pub(super) fn or_a_name(there: &[String]) -> String {
 }
 
 /// The place of an element in a message; nothing for a scalar.
-pub(super) fn at(coordinates: &[usize]) -> String {
+pub(super) fn point(coordinates: &[usize]) -> String {
     if coordinates.is_empty() { String::new() } else { format!(" at {coordinates:?}") }
 }
 

@@ -252,7 +252,7 @@ fn slices() {
     refused("slice: slice 3..1 does not lie in axis 0 of [4]; it needs start <= end <= 4", |b| {
         b.slice(zeros(b, [4]), [(Range { start: 3, end: 1 }, 1)])
     });
-    let step = "use 1 to take every element, a negative step to go backwards";
+    let step = "use 1 for every element, a negative step to go backwards";
     refused(&format!("slice: the step of axis 0 is 0; {step}"), |b| {
         b.slice(zeros(b, [4]), [(0..4, 0)])
     });

@@ -4,6 +4,7 @@ pub(crate) mod attention;
 pub(crate) mod custom;
 pub(crate) mod epilogue;
 pub(crate) mod fold;
+pub(crate) mod log_sum_exp;
 pub(crate) mod map;
 pub(crate) mod order;
 pub(crate) mod product;

@@ -5,9 +5,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::fold::{
-    Extreme, LaneFold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt, TOGETHER,
-};
+use super::fold::{Extreme, LaneFold, Position, ProdF32, ProdInt, SumF32, SumInt, TOGETHER};
+use super::log_sum_exp::LogSumExp;
 use super::order::{Extremum, KeyOrder};
 use super::row::write;
 use crate::base::dtype::Ty;
