@@ -7,6 +7,7 @@ use multiversion::target::target_cfg_f;
 use super::fold::LaneFold;
 use crate::exec::cpu::tape::math;
 use crate::exec::cpu::tape::wide;
+use crate::exec::cpu::vectors::extremes::ExtremeKernels;
 
 /// log Σ eˣ.
 pub(crate) struct LogSumExp;
@@ -55,7 +56,7 @@ fn finite_or_zero(greatest: f64) -> f64 {
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 fn log_sum_exp(x: &[f32]) -> [f64; 2] {
     const FMA: bool = target_cfg_f!(any(target_feature = "fma", target_arch = "aarch64"));
-    let greatest = wide::greatest(x);
+    let greatest = ExtremeKernels::native().greatest(x);
     let shift = finite_or_zero(f64::from(greatest)) as f32;
     [f64::from(greatest), wide::sum_of_exps::<FMA>(x, shift)]
 }

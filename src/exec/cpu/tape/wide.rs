@@ -101,12 +101,6 @@ pub(crate) fn greatest_number(x: &[f32]) -> f32 {
     combined::<false, _, _>(x, f32::NEG_INFINITY, greater, greater)
 }
 
-/// The greatest element; NaN if any is NaN, −∞ if there is none.
-#[inline(always)]
-pub(crate) fn greatest(x: &[f32]) -> f32 {
-    fold(x, f32::NEG_INFINITY, math::max, math::max)
-}
-
 #[inline(always)]
 pub(crate) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
     fold(x, 0.0, |sum, x| sum + f(x), |a, b| a + b)
