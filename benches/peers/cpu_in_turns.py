@@ -3,9 +3,10 @@
     pip install onnxruntime onnx numpy
     python3 benches/peers/cpu_in_turns.py [--threads N] [--only NAME]... [--rounds N] [--results FILE [--seconds N]]
 
-A round runs each case in a new process of either engine, first the one, then the other, and the next round the other way
-round. No process waits while another is measured: ONNX Runtime's threads spin for a while after a run. The figures are
-medians over rounds. Both engines have the first N cores. Every result is compared with float64 (`float64.py`).
+A round runs every case in a new process of either engine, first the one, then the other, and the next round the other
+way round. The rounds of a case are minutes apart, so that a slow minute of the machine is in one of them. No process
+waits while another is measured: ONNX Runtime's threads spin for a while after a run. The figures are medians over rounds.
+Both engines have the first N cores. Every result is compared with float64 (`float64.py`).
 
 Two networks are public models as they are, and left out unless their paths are known:
 
@@ -14,11 +15,12 @@ Two networks are public models as they are, and left out unless their paths are 
     export VOICE_MODEL=$PWD/silero_vad/data/silero_vad_16k_sequence.onnx
     export MAGIKA_MODEL=$PWD/magika/models/standard_v3_3/model.onnx
 
-`--results` keeps the figures in a file and measures only cases that it lacks, so that with `--seconds` a comparison can be
+`--results` keeps the figures in a file and measures only rounds that it lacks, so that with `--seconds` a comparison can be
 made in parts. `--folder` keeps models and float64 results, which `--rounds 0` makes without measuring.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -112,25 +114,30 @@ def measured(command, threads, expected, scratch):
     return figures, float(error)
 
 
-def compared(name, arguments, binary, folder):
-    """Medians of either engine, and their errors."""
+def measure(name, at, arguments, binary, folder):
+    """The figures of either engine in round `at`, with their errors."""
     folder = made(folder, name)
     expected = np.load(folder / "expected.npy")
     commands = {
         "onetrip": [binary, "--worker", name],
         "peer": [sys.executable, HERE / "onnxruntime_cpu.py", folder, str(arguments.threads)],
     }
-    rounds = {engine: [] for engine in commands}
+    both = {}
+    for engine in sorted(commands, reverse=at % 2 == 1):
+        figures, error = measured(commands[engine], arguments.threads, expected, folder / "results")
+        if not error <= TOLERANCE:
+            sys.exit(f"{name}: {engine} is off by {error:.1e} of the greatest element")
+        both[engine] = {**figures, "error": error}
+    return both
+
+
+def medians(rounds):
+    """The medians of either engine over rounds, and the greatest error."""
     case = {}
-    for at in range(arguments.rounds):
-        for engine in sorted(commands, reverse=at % 2 == 1):
-            figures, error = measured(commands[engine], arguments.threads, expected, folder / "results")
-            rounds[engine].append(figures)
-            case[f"{engine} error"] = max(error, case.get(f"{engine} error", 0.0))
-            if not error <= TOLERANCE:
-                sys.exit(f"{name}: {engine} is off by {error:.1e} of the greatest element")
-    for engine, all_figures in rounds.items():
+    for engine in ("onetrip", "peer"):
+        all_figures = [both[engine] for both in rounds]
         case[engine] = {key: statistics.median(figures[key] for figures in all_figures) for key in FIGURES}
+        case[engine]["error"] = max(figures["error"] for figures in all_figures)
     return case
 
 
@@ -168,8 +175,8 @@ def report(cases, threads):
             memory = title == "network"
             table(title, group, FIGURES[: 3 + memory], times + ["peak, MiB"] * memory)
     for engine in ("onetrip", "peer"):
-        name = max(cases, key=lambda name: cases[name][f"{engine} error"])
-        print(f"\nGreatest error of {engine}: {cases[name][f'{engine} error']:.1e} of the greatest element ({name}).", end="")
+        name = max(cases, key=lambda name: cases[name][engine]["error"])
+        print(f"\nGreatest error of {engine}: {cases[name][engine]['error']:.1e} of the greatest element ({name}).", end="")
     print()
 
 
@@ -189,21 +196,25 @@ def main():
             print(f"{variable} is not set: its network is left out (see --help)", file=sys.stderr)
     if not names:
         sys.exit(f"no case is named so; there are {', '.join(onnx_cases.CASES)}")
-    cases = json.loads(arguments.results.read_text()) if arguments.results and arguments.results.exists() else {}
+    rounds = json.loads(arguments.results.read_text()) if arguments.results and arguments.results.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or pathlib.Path(temporary)
         start, binary = time.monotonic(), arguments.binary or (built() if arguments.rounds else None)
-        for name in names:
-            if arguments.rounds == 0:
+        if arguments.rounds == 0:
+            for name in names:
                 made(folder, name)
-            elif name not in cases and time.monotonic() - start < arguments.seconds:
-                cases[name] = compared(name, arguments, binary, folder)
-                print(f"{name}: {ratio(cases[name], 'slices'):.2f}", file=sys.stderr, flush=True)
+        for at, name in itertools.product(range(arguments.rounds), names):
+            of_case = rounds.setdefault(name, [])
+            if len(of_case) == at and time.monotonic() - start < arguments.seconds:
+                both = measure(name, at, arguments, binary, folder)
+                of_case.append(both)
+                print(f"{at + 1}, {name}: {ratio(both, 'slices'):.2f}", file=sys.stderr, flush=True)
                 if arguments.results:
-                    arguments.results.write_text(json.dumps(cases, indent=1))
-    left = [name for name in names if name not in cases]
-    if arguments.rounds and left:
-        print(f"{len(left)} cases are left, from {left[0]} on", file=sys.stderr)
+                    arguments.results.write_text(json.dumps(rounds, indent=1))
+    left = [name for name in names if len(rounds.get(name, [])) < arguments.rounds]
+    if left:
+        print(f"{len(left)} cases lack rounds, {left[0]} the first of them", file=sys.stderr)
+    cases = {name: medians(of_case) for name, of_case in rounds.items() if of_case}
     if cases:
         report(cases, arguments.threads)
 

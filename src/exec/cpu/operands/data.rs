@@ -1,12 +1,12 @@
 //! The elements of a value as lanes.
 
 use half::f16;
-use multiversion::multiversion;
 
 use super::bools::to_lanes;
 use super::halves::to_floats;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::vectors::look_up::look_up;
 
 /// Elements by their index, each as a lane.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl<'a> LaneData<'a> {
     pub fn fetch(self, positions: &[u32], first: u32, out: &mut [u32]) {
         let Some(last) = self.len().checked_sub(1) else { return out.fill(0) };
         match self {
-            Self::Words(data) => fetch_words(data, positions, first, out),
+            Self::Words(data) => look_up(data, positions, first, out),
             _ => {
                 for (out, &at) in out.iter_mut().zip(positions) {
                     *out = self.lane((first.wrapping_add(at) as usize).min(last) as i64);
@@ -99,15 +99,5 @@ impl<'a> LaneData<'a> {
                 }
             }
         }
-    }
-}
-
-/// Sets `out[i]` to the element at `first + positions[i]`, or to the last one if that lies beyond it.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn fetch_words(data: &[u32], positions: &[u32], first: u32, out: &mut [u32]) {
-    let Some(last) = data.len().checked_sub(1) else { return out.fill(0) };
-    for (out, &at) in out.iter_mut().zip(positions) {
-        // SAFETY: `last` is the position of an element. Without the check, the loop is compiled to vectors.
-        *out = unsafe { *data.get_unchecked((first.wrapping_add(at) as usize).min(last)) };
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod by_processor;
 pub(crate) mod exponential;
 pub(crate) mod extremes;
 pub(crate) mod links;
+pub(crate) mod look_up;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod plain;
 pub(crate) mod prefetch;
