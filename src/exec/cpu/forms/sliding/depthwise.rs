@@ -9,6 +9,7 @@ use super::plane_shape::PlaneShape;
 use crate::exec::cpu::vectors::SimdVector;
 use crate::exec::cpu::vectors::by_processor::loops;
 use crate::exec::cpu::vectors::links::AffineClamp;
+use crate::exec::cpu::vectors::prefetch;
 
 /// An image of one channel, with windows that slide over it and over its border.
 pub(super) struct ImagePlane<'p> {
@@ -92,6 +93,9 @@ unsafe fn rows_of_any<V: SimdVector, const GREATEST: bool>(
 
 /// Most rows for which a vector of columns is computed before the next: what they read stays in the first-level cache.
 const BAND: usize = 16;
+
+/// Rows of the image between one that is read and that which is prefetched for windows that move by 2.
+const AHEAD: usize = 16;
 
 /// As [`any_rows`], `HIGH` rows at a time, for windows of one size and step.
 ///
@@ -211,6 +215,12 @@ unsafe fn tile<
             let mut x = [border; SIZE];
             if y < height {
                 let from = image.as_ptr().wrapping_add(y * width + start).wrapping_sub(before);
+                if STEP == 2 && (SIZE == 5 || GREATEST) && line < HIGH * STEP {
+                    // The hardware prefetches too late for these. With more prefetches, the others take 6 % longer.
+                    let ahead = from.wrapping_add(AHEAD * width);
+                    prefetch::line(ahead.cast());
+                    prefetch::line(ahead.wrapping_add(V::LEN).cast());
+                }
                 if STEP == 1 {
                     for j in 0..SIZE {
                         x[j] = load(from.wrapping_add(j), masks[j][0]);
