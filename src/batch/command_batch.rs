@@ -112,7 +112,8 @@ impl GpuCommandBatch {
         &self.device
     }
 
-    /// Sets how later runs choose their side: at first as the device does.
+    /// Sets how later runs choose their side: at first as the device does. A run fails if the device lacks the side
+    /// ([`PlanError::NoSuchSide`](crate::PlanError::NoSuchSide)).
     ///
     /// ```
     /// # pollster::block_on(async {

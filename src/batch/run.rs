@@ -59,9 +59,11 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// - [`Error::Record`](crate::Error::Record): every mistake made while recording.
-    /// - [`Error::Plan`](crate::Error::Plan): the device cannot hold the graph.
+    /// - [`Error::Plan`](crate::Error::Plan): there is nothing to compute, the device cannot hold the graph, or the
+    ///   [placement](Self::set_placement) asks for a side that it lacks.
     /// - [`Error::Data`](crate::Error::Data): an [input](Self::input) has no data, or a call of
     ///   [`write_with`](Self::write_with) is changing an upload, or panicked while it did.
+    /// - [`Error::Run`](crate::Error::Run): the run can never fit the memory budget.
     /// - [`Error::Device`](crate::Error::Device): the device failed.
     /// - [`Error::Fault`](crate::Error::Fault): an operation cannot work with its data, such as an index out of range.
     ///   The run then has no results, and residents that it was to fill stay as they were.

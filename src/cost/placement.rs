@@ -29,7 +29,7 @@ pub enum Placement {
     Cpu,
     /// On the GPU.
     Gpu,
-    /// On the GPU if any value of the graph has so many elements.
+    /// On the GPU if any value of the graph has at least so many elements.
     Threshold(usize),
     /// A choice by the transfers and flops of the whole graph, as [`BackendSelector::select_backend`] weighs them.
     FiveTimes(BackendSelector),

@@ -15,7 +15,7 @@ use crate::exec::threads::off_thread;
 
 /// Measuring.
 impl Device {
-    /// Measures the speed of both sides, in under half a second on a fast machine. Later plans use the new figures, which
+    /// Measures the speed of both sides, in under half a second on a fast machine, besides the compilation of kernels. Later plans use the new figures, which
     /// are kept on disk unless the cache is off.
     ///
     /// Other runs on the device make the figures worse, and so does any other load of the machine: the measurement cannot

@@ -51,7 +51,7 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Nothing has been executed yet.
+    /// Nothing was executed since the last change to the batch, or ever.
     #[error(
         "{0} has no result: nothing was executed since the last change to the batch; call `execute` before it is read"
     )]
@@ -170,7 +170,7 @@ pub enum DataError {
     Rank {
         /// The input that they were given for.
         of: Origin,
-        /// The number of elements.
+        /// The number of dimensions.
         given: usize,
     },
     /// More elements than can be addressed.

@@ -22,7 +22,7 @@ pub enum DeviceError {
     /// Built without GPU support.
     #[error("this build has no GPU support; enable the feature `gpu`, or use `Device::cpu()`")]
     NoGpuSupport,
-    /// The device has no GPU.
+    /// The device has no GPU, and a method of GPUs was called.
     #[error("the device has no GPU; open it with `Device::gpu()` or `Device::auto()`")]
     NoGpu,
     /// A placement of all batches on the side that the device would not use.

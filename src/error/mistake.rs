@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::data::Origin;
 use super::fitting::{broadcast_cure, misfit_of_filters, misfit_of_parts};
 use super::wording::{
-    axes, elements, misfit_of_mask, of_another_batch, point, range, shapes_that_fit,
+    axes, elements, inner_axis, misfit_of_mask, of_another_batch, point, range, shapes_that_fit,
     transposed_fits,
 };
 use crate::base::dtype::DType;
@@ -29,10 +29,10 @@ pub enum MistakeKind {
         "operands need at least one dimension, not {0} · {1}; use `mul` to multiply by a scalar"
     )]
     MatMulRank(Shape, Shape),
-    /// A matrix product of vectors of unequal length.
+    /// A matrix product of unequal inner dimensions.
     #[error(
-        "inner dimensions differ: x {0} · w {1}; the last axis of x must equal the last but one of w{fix}",
-        fix = transposed_fits(.0, .1)
+        "inner dimensions differ: x {0} · w {1}; the last axis of x must equal {inner} of w{fix}",
+        inner = inner_axis(.1), fix = transposed_fits(.0, .1)
     )]
     MatMulInner(Shape, Shape),
     /// The leading dimensions of a batched product do not broadcast.

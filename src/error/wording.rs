@@ -39,6 +39,11 @@ pub(super) fn misfit_of_mask(mask: &Shape, scores: &Shape, is_of_keys: bool) -> 
     )
 }
 
+/// The axis of w over which a product x · w sums.
+pub(super) fn inner_axis(w: &Shape) -> &'static str {
+    if w.rank() == 1 { "the one" } else { "the last but one" }
+}
+
 /// The cure for a product x · w of unequal inner dimensions, where one of them fits in another form.
 pub(super) fn transposed_fits(x: &Shape, w: &Shape) -> String {
     let fits = w.rank() > 1 && x.dims().last() == w.dims().last();

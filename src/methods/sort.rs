@@ -30,10 +30,10 @@ operations! {
         /// ```
     }
 
-    /// The elements in order.
+    /// The elements in order, of the shape of x.
     fn sort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, T> = sorted(x, axis, order, None, Sorted::Values),
         ALL, BEFORE, EXACT, "The elements along `axis` in order; stable, NaN past all numbers.";
-    /// The positions that the elements of [`sort`](Self::sort) had.
+    /// The positions along the axis that the elements of [`sort`](Self::sort) had, of the shape of x.
     fn argsort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, u32> = sorted(x, axis, order, None, Sorted::Positions),
         ALL, BEFORE, EXACT, "Where along `axis` the elements in order are.";
     /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else

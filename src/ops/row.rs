@@ -13,12 +13,13 @@ use crate::base::dtype::Scalar;
 macro_rules! row_table {
     ($use:ident) => {
         $use! {
-            /// e^(x − max) / Σ e^(x − max) along `axis`, which may count from the last (−1).
+            /// e^(x − max) / Σ e^(x − max) along `axis`, which may count from the last (−1). The result has the shape of x. A
+            /// row with NaN, with +∞ or of −∞ alone is NaN, as in PyTorch.
             softmax Softmax, family "row", words 2, flops 26;
             /// x − max − log Σ e^(x − max) along `axis`, which may count from the last (−1).
             ///
-            /// For an element far above all others, whose result is near 0, the error is a few 2⁻²⁴, not a few units in its
-            /// own last place: as in PyTorch, the others' terms are added in `f32` to its 1.
+            /// The result of an element far above all others is near 0, and its error is a few 2⁻²⁴, not a few units in its
+            /// last place. The sum has the term 1 for that element, and the other terms are added in `f32`, as in PyTorch.
             log_softmax LogSoftmax, family "row", words 2, flops 26;
             /// (x − mean) / √(variance + ε) along `axis`, with the variance over n elements (Ba et al., 2016).
             ///

@@ -16,7 +16,7 @@ use crate::error::quoted;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Op, Type, check_size};
 
-/// The version of the format. A file of a later version is refused.
+/// The version of the format. A file of any other version is refused.
 pub(super) const VERSION: u32 = 1;
 /// The greatest number of nodes.
 const MOST_NODES: usize = 1 << 20;
@@ -113,8 +113,8 @@ impl Document {
             && version != VERSION
         {
             return Err(Unreadable::Refused(format!(
-                "it has version {version} of the format of programs, and this onetrip reads {VERSION}; \
-                 load it with the version that wrote it, or save it again"
+                "it has version {version} of the format of programs, and this onetrip reads version {VERSION}; \
+                 load it with the release that wrote it"
             )));
         }
         let matches = checksum_matches(text);

@@ -66,11 +66,11 @@ fn matrix_products() {
         |b| b.matmul(zeros(b, []), zeros(b, [2, 2])),
     );
     refused(
-        "matmul: inner dimensions differ: x [3] · w [4]; the last axis of x must equal the last but one of w",
+        "matmul: inner dimensions differ: x [3] · w [4]; the last axis of x must equal the one of w",
         |b| b.matmul(zeros(b, [3]), zeros(b, [4])),
     );
     refused(
-        "matmul: inner dimensions differ: x [2, 3] · w [4]; the last axis of x must equal the last but one of w",
+        "matmul: inner dimensions differ: x [2, 3] · w [4]; the last axis of x must equal the one of w",
         |b| b.matmul(zeros(b, [2, 3]), zeros(b, [4])),
     );
     refused(

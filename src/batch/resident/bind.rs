@@ -13,7 +13,8 @@ use crate::residents::{Handle, Keep, Storage};
 
 /// Residents: data that stays on the device from batch to batch.
 impl GpuCommandBatch {
-    /// A resident as an input of this batch. It must live on this batch's device.
+    /// A resident as an input of this batch, of its shape. A resident of another device is a mistake. One that no run has
+    /// filled yet fails the run.
     #[track_caller]
     pub fn bind<T: Element>(&self, resident: &Resident<T>) -> Tensor<'_, T> {
         self.bound(resident, "bind")
@@ -40,9 +41,9 @@ impl GpuCommandBatch {
         self.tensor(node)
     }
 
-    /// Keeps a result on the device. The resident is filled by each run of this batch, and is empty
-    /// until the first. A kept value is downloaded only if [`download`](Self::download) asks for it. Messages call the
-    /// resident by the name that the value has at this call, and not by a later one.
+    /// Keeps a result on the device. Each run of this batch fills the resident, which is empty until the first. A kept
+    /// value is downloaded only if [`download`](Self::download) asks for it. An id of another batch is a mistake.
+    /// Messages name the resident as the value is [named](Self::name) at this call.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -88,7 +88,7 @@ impl<T: Element> Resident<T> {
     /// GPU alone if there is one. Graphs that read it run there until the device was [measured](Device::calibrate) and
     /// a few runs on the host are predicted to pay for the copy.
     ///
-    /// A buffer that is the caller's too, by `wgpu_buffer`, stays where it is. Unlike
+    /// On a device without that side, nothing changes. A buffer that is the caller's too, by `wgpu_buffer`, stays where it is. Unlike
     /// [`keep_host_copy`](Self::keep_host_copy), this does not save the data from the loss of a GPU before the copy was
     /// made.
     ///
@@ -278,7 +278,8 @@ impl Device {
     /// [`keep_host_copy`](Resident::keep_host_copy) to keep it.
     ///
     /// # Errors
-    /// [`DataError`] if the data does not fill the shape; [`DeviceError`] if the device has no room.
+    /// [`DataError`] if the data does not fill the shape, or the shape has too many dimensions or elements;
+    /// [`DeviceError`] if the device has no room or its GPU is lost.
     #[track_caller]
     pub fn resident<T: Element>(&self, data: &[T], shape: impl Into<Shape>) -> Result<Resident<T>> {
         self.resident_of(Origin::resident(None, Place::caller()), data, shape.into())

@@ -182,7 +182,7 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// [`DataError`] if `id` is not an upload of this batch, the data does not fill its shape, or a call of
-    /// [`write_with`](Self::write_with) is changing it.
+    /// [`write_with`](Self::write_with) is changing it; [`DeviceError`](crate::DeviceError) if memory is lacking.
     pub fn write<'a, T: Element>(
         &self,
         id: impl Into<BufferId<T>>,
@@ -210,7 +210,7 @@ impl GpuCommandBatch {
     }
 
     /// Changes the data of an upload for the runs to come: `change` gets the data as it stands, in row-major order
-    /// and in the memory that the batch keeps it in. Nothing is copied, unless a [view](Self::read_view) or
+    /// and in the memory that the batch keeps it in. An [input](Self::input) without data gets zeros. Nothing is copied, unless a [view](Self::read_view) or
     /// a run still reads the data. A run that begins before `change` returns fails with
     /// [`DataError::BeingChanged`].
     ///
@@ -219,7 +219,7 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// [`DataError`] if `id` is not an upload of this batch, `change` panics, or another call of `write_with` is
-    /// changing the data.
+    /// changing the data; [`DeviceError`](crate::DeviceError) if memory for a copy is lacking.
     pub fn write_with<T: Element>(
         &self,
         id: impl Into<BufferId<T>>,

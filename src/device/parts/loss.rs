@@ -15,13 +15,13 @@ use crate::base::sync::Mutex;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// They fail with [`DeviceError::Lost`](crate::DeviceError::Lost), as all runs after them.
+    /// Runs fail with [`DeviceError::Lost`](crate::DeviceError::Lost), later runs too.
     #[default]
     Fail,
-    /// The same adapter is opened again, and they are repeated there, each at most three times. Where it cannot be
-    /// opened they fail with [`DeviceError::NotReopened`](crate::DeviceError::NotReopened).
+    /// The same adapter is opened again, and runs are repeated there, each at most three times. If it cannot be
+    /// opened, they fail with [`DeviceError::NotReopened`](crate::DeviceError::NotReopened).
     Reopen,
-    /// They are repeated on the host's cores. All later runs go there too, with any [`Placement`](crate::Placement).
+    /// Runs are repeated on the host's cores. All later runs go there too, with any [`Placement`](crate::Placement).
     Cpu,
 }
 

@@ -332,6 +332,12 @@ fn reduction(op: Reduction) -> Option<RowReduction> {
         Reduction::Mean => Some(RowReduction::Mean),
         Reduction::Max => Some(RowReduction::Max),
         Reduction::Min => Some(RowReduction::Min),
-        _ => None,
+        Reduction::Prod
+        | Reduction::Argmax
+        | Reduction::Argmin
+        | Reduction::Any
+        | Reduction::All
+        | Reduction::LogSumExp
+        | Reduction::Norm => None,
     }
 }

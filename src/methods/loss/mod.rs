@@ -50,10 +50,10 @@ operations! {
         /// ```
     }
 
-    /// (x − y)². The shapes must be equal.
+    /// (x − y)², of the shape of x, or reduced to one element by `reduction`. The shapes must be equal.
     fn mse_loss<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = difference_loss(x, y, reduction, |d| d.square()),
         FLOAT, LAYER, COMPOSED, "(x − y)².";
-    /// |x − y|. The shapes must be equal.
+    /// |x − y|, of the shape of x, or reduced to one element by `reduction`. The shapes must be equal.
     fn l1_loss<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = difference_loss(x, y, reduction, |d| d.abs()),
         FLOAT, LAYER, COMPOSED, "|x − y|.";
     /// With d = x − y: ½·d² where |d| ≤ `delta`, else `delta`·(|d| − ½·`delta`) (Huber, 1964). The shapes must be

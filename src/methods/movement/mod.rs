@@ -77,7 +77,8 @@ operations! {
         ALL, VIEW, EXACT, "The last two axes swapped.";
     /// Along each axis the elements `start..end`, or every `step`th of them: `(start..end, step)`. A negative step
     /// takes the elements of the range from its last one backwards: `(0..10, -2)` is NumPy's `9::-2`. One range an
-    /// axis, each inside of it: `x.slice([0..1])` for a vector. An array of ranges of several forms is one of
+    /// axis: `x.slice([0..1])` for a vector. A range that does not lie inside its axis, a missing one, and a step of 0 are
+    /// mistakes. An array of ranges of several forms is one of
     /// [`SliceRange`]s.
     ///
     /// ```

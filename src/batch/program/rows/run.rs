@@ -108,8 +108,8 @@ impl Rows {
     /// Programs are planned for the recorded number of rows, and for powers of two, once each. The largest chunk has 1024
     /// rows, or the recorded number rounded up to a power of two if that is more, and fewer where the memory budget has no
     /// room. More rows are cut, one trip for each chunk, one after another. The last chunk repeats its last row up to
-    /// such a number; where an output is a sum or a mean, it is cut further instead, so that no
-    /// padding reaches the result. Sums and means of chunks are added in `f64`. Each chunk reads residents as they are
+    /// a planned number. Where an output is a sum or a mean, that chunk is cut further instead, so that no padding reaches
+    /// the result. Sums and means of chunks are added in `f64`. Each chunk reads residents as they are
     /// when it runs. Vectors of inputs are copied, chunk by chunk.
     ///
     /// # Errors

@@ -106,8 +106,8 @@ operations! {
         FLOAT, CELL, GATED, "One step of a GRU (Cho et al., 2014).";
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
     /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are
-    /// the last layer's hidden states at each step, forwards before backwards, and each cell's state after its last
-    /// step. A result that nothing reads is downloaded too, unless [`outputs`](GpuCommandBatch::outputs) names the
+    /// the last layer's hidden states at each step, `[T, B, H]`, and each cell's state after its last step, `[cells, B, H]`.
+    /// Both ways, hidden states are `[T, B, 2·H]`, forwards before backwards. A result that nothing reads is downloaded too, unless [`outputs`](GpuCommandBatch::outputs) names the
     /// wanted ones.
     ///
     /// Sequences of unequal length are padded to one. The last states have seen the padding, and so has a walk backwards.
