@@ -155,7 +155,7 @@ impl Wgsl {
     }
 }
 
-/// A function that computes a kernel [on the CPU](Wgsl::on_cpu): of a slice of each input, up to seven, and the elements
+/// A function that computes a kernel [on the CPU](Wgsl::on_cpu): of a slice of each input, up to seven, and of the elements
 /// of the result, such as `|x: &[f32], ids: &[u32], y: &mut [f32]|`. The compiler finds `Types`, those of the elements.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no function for a kernel on the CPU",

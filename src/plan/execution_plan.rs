@@ -5,8 +5,9 @@ use std::ops::Range;
 use super::step::Step;
 use super::target::Target;
 use super::value::{Value, ValueId};
+use crate::base::place::Place;
 use crate::cost::{Backend, Prediction};
-use crate::graph::NodeId;
+use crate::graph::{Graph, NodeId};
 
 /// The kernels of a graph, with their order and memory: plain data, made once, run any number of times.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +76,26 @@ impl Plan {
             Backend::Gpu => step.dispatches(),
         };
         self.steps.iter().map(dispatches).sum()
+    }
+
+    /// The same plan with the places of `graph`, which has the structure of the graph that it was made for.
+    pub fn at_places_of(&self, graph: &Graph) -> Self {
+        let mut plan = self.clone();
+        for (step, old) in plan.steps.iter_mut().zip(&self.steps) {
+            step.place = self.place_in(graph, old).unwrap_or_else(|| old.place.clone());
+        }
+        for value in &mut plan.values {
+            if let Some(node) = graph.get(value.node) {
+                value.place = node.place.clone();
+            }
+        }
+        plan
+    }
+
+    /// The place at which `graph` records `step`, whose first output is the result of its last operation.
+    pub fn place_in(&self, graph: &Graph, step: &Step) -> Option<Place> {
+        let output = step.outputs.first()?;
+        Some(graph.get(self.values[output.value.index()].node)?.place.clone())
     }
 
     /// The predicted time of a run on the target that the plan was made for.

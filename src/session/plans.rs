@@ -11,11 +11,23 @@ use super::session::{Session, fork_guard};
 use crate::base::trace::stage;
 use crate::cost::{Placement, Residence, Route};
 use crate::device::{PlanChoice, PlanRequest, PreparedGraph, Targets};
-use crate::error::{Error, Result, RunError};
+use crate::error::{DeviceError, Error, Result, RunError};
 use crate::exec::budget::TooMuch;
 use crate::plan::{ChosenBy, Explanation, PlacedGraph};
 use crate::record::Record;
 use crate::residents::{Keep, locations};
+
+/// `error` of `prepared` with the place of a kernel of the user's own in `recorded`. The plans may have been made for an equal
+/// graph that was recorded elsewhere.
+pub(super) fn at_own_place(recorded: &Record, prepared: &PreparedGraph, mut error: Error) -> Error {
+    if let Error::Device(DeviceError::Kernel { place, .. } | DeviceError::Panicked { place, .. }) =
+        &mut error
+        && let Some(own) = prepared.placed.place_in(&recorded.graph, place)
+    {
+        *place = own.to_string();
+    }
+    error
+}
 
 impl Session<'_> {
     /// The planning request, given the residents' locations.
@@ -82,7 +94,8 @@ impl Session<'_> {
         let (device, mut stats) = (&self.recorded.device, RunStats::default());
         let choice = self.choice(&mut stats)?;
         self.check_budget(&choice.prepared)?;
-        choice.prepared.compile(device).await?;
+        let compiled = choice.prepared.compile(device).await;
+        compiled.map_err(|e| at_own_place(self.recorded, &choice.prepared, e.into()))?;
         for &route in choice.untried() {
             // Other errors of a route than a loss end its trial later, when a run tries the route.
             let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
@@ -110,7 +123,8 @@ impl Session<'_> {
         let device = &self.recorded.device;
         let residents = self.locations().unwrap_or_default();
         let chosen_by = device.chosen_by(&self.plan_request(&residents), ran);
-        self.explanation_from(Arc::clone(&ran.placed), chosen_by, &device.targets(), &residents)
+        let placed = Arc::new(ran.placed.at_places_of(&self.recorded.graph));
+        self.explanation_from(placed, chosen_by, &device.targets(), &residents)
     }
 
     fn explanation_from(

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::attempt::Attempt;
+use super::plans::at_own_place;
 use super::repeat::recover_for_repeat;
 use super::session::{Session, fork_guard};
 use super::state::{ChosenPlan, RunState};
@@ -178,7 +179,11 @@ impl Session<'_> {
         if stats.backend == Some(Backend::Cpu) && has_had_its_slice(stats.run_time) {
             yield_now().await;
         }
-        RunState::ran(ran.map(|(results, kept)| RunDone { prepared, results, kept }), ended_trial)
+        let ran = match ran {
+            Ok((results, kept)) => Ok(RunDone { prepared, results, kept }),
+            Err(error) => Err(at_own_place(recorded, &prepared, error)),
+        };
+        RunState::ran(ran, ended_trial)
     }
 
     /// From *commit*: fills the residents.

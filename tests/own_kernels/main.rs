@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod places;
 mod refused;
 
 use std::sync::{Arc, Mutex};

@@ -80,6 +80,14 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
             "line 2 of the kernel: nothing is bound to 2 of group 0",
         ),
         (
+            format!("{head}{main}").replace("binding(1)", "binding(0)"),
+            "line 2 of the kernel: binding 0 is declared twice; number variables from 0 on",
+        ),
+        (
+            format!("{head}{}", main.replace("y[0] = x[0]", "x[0] = 1.0")),
+            "line 3 of the kernel: it stores to what may only be read; an input is `var<storage, read>`",
+        ),
+        (
             format!("{head}{main}").replace("group(0) @binding(0)", "group(1) @binding(0)"),
             "line 1 of the kernel: nothing is bound to 0 of group 1",
         ),

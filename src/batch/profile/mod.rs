@@ -118,7 +118,7 @@ impl Profile {
     ) -> Self {
         let spans = timeline.spans();
         let (mut all, mut steps) = (Vec::new(), 0);
-        for plan in prepared.pieces.iter().map(|piece| &piece.plan) {
+        for plan in explanation.placed().pieces.iter() {
             let dispatches = match plan.backend {
                 Backend::Cpu => {
                     plan.steps.iter().map(|step| usize::from(!step.is_empty())).collect()

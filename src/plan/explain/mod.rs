@@ -68,6 +68,10 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    pub(crate) fn placed(&self) -> &PlacedGraph {
+        &self.placed
+    }
+
     /// Explains the `graph` that was `placed` for `targets`, of which there is one for each side, at least one.
     /// `chosen_by` is the reason where there is a choice. `names` are those that the user gave to values; `residents`
     /// says where the data of each lies.

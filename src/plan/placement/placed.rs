@@ -5,7 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::split::Split;
+use crate::base::place::Place;
 use crate::cost::{Backend, Prediction, Route, Routes};
+use crate::graph::Graph;
 use crate::plan::execution_plan::Plan;
 use crate::plan::step::total;
 use crate::plan::target::Target;
@@ -69,6 +71,20 @@ impl PlacedGraph {
             pieces: Pieces::Whole(Arc::new(plans.swap_remove(0))),
             too_small: None,
         }
+    }
+
+    /// The same plans with the places of `graph`: they may have been made for an equal graph that was recorded elsewhere.
+    pub fn at_places_of(&self, graph: &Graph) -> Self {
+        let pieces = self.pieces.clone().map(|plan| Arc::new(plan.at_places_of(graph)));
+        Self { pieces, ..self.clone() }
+    }
+
+    /// The place in `graph` of the first step that was recorded at `place` when the plans were made.
+    pub fn place_in(&self, graph: &Graph, place: &str) -> Option<Place> {
+        self.pieces.iter().find_map(|plan| {
+            let step = plan.steps.iter().find(|step| step.place.to_string() == place)?;
+            plan.place_in(graph, step)
+        })
     }
 
     /// Bytes that a run holds until it is done.

@@ -6,7 +6,9 @@ use std::error::Error;
 use std::sync::{Arc, LazyLock};
 
 use naga::compact::{KeepUnused, compact};
-use naga::valid::{Capabilities, EntryPointError, ValidationError, ValidationFlags, Validator};
+use naga::valid::{
+    Capabilities, EntryPointError, FunctionError, ValidationError, ValidationFlags, Validator,
+};
 use naga::{AddressSpace, ArraySize, ScalarKind, StorageAccess, TypeInner, VectorSize};
 
 use crate::base::dtype::DType;
@@ -29,6 +31,10 @@ pub(crate) fn check(
     // A variable that nothing can be bound to is often the reason for which the whole is not valid.
     if module.entries.is_ok() {
         module.entry(entry)?.check()?;
+    }
+    if let (Err(_), Some((line, binding))) = (&module.entries, module.bound_again()) {
+        let what = format!("binding {binding} is declared twice; number variables from 0 on");
+        return Err(MistakeKind::Kernel { line, what });
     }
     let at = inputs.len();
     let bound = || module.variables.iter().filter(|variable| variable.group == 0);
@@ -148,6 +154,15 @@ impl Module {
                     "`@workgroup_size` of `{name}` is out of range; give 1 or more along each axis, at most 64 along z, \
                      and at most 256 threads in all, which devices take"
                 ),
+                ValidationError::EntryPoint {
+                    source: EntryPointError::Function(FunctionError::InvalidStorePointer(_)),
+                    ..
+                }
+                | ValidationError::Function {
+                    source: FunctionError::InvalidStorePointer(_), ..
+                } => "it stores to what may only be read; an input is `var<storage, read>`, and the result \
+                      `var<storage, read_write>`"
+                    .into(),
                 error => chain(error),
             };
             MistakeKind::Kernel { line, what }
@@ -162,6 +177,17 @@ impl Module {
             Variable::of(&module, variable, line_of(span, source))
         });
         Ok(Self { entries, variables: variables.collect() })
+    }
+
+    /// The line and the binding of the first variable with the group and binding of one before it.
+    fn bound_again(&self) -> Option<(Option<u32>, u32)> {
+        let of = |variable: &Variable| (variable.group, variable.binding);
+        let again = |&at: &usize| {
+            let [before @ .., own] = &self.variables[..=at] else { return false };
+            before.iter().any(|other| of(other) == of(own))
+        };
+        let at = (0..self.variables.len()).find(again)?;
+        Some((self.variables[at].line, self.variables[at].binding))
     }
 
     fn entry(&self, name: &str) -> Result<&Entry, MistakeKind> {
@@ -245,7 +271,7 @@ impl Variable {
         let at = binding as usize;
         if group != 0 || at > inputs.len() {
             return Err(format!(
-                "nothing is bound to {at} of group {group}: of group 0, inputs are bound from 0 on, and then the result to {}",
+                "nothing is bound to {at} of group {group}: in group 0, inputs have bindings from 0 on, and the result has {}",
                 inputs.len()
             ));
         }
