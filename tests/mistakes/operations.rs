@@ -88,7 +88,8 @@ fn matrix_products() {
     let want = format!("linear: inner dimensions differ: x [2, 3, 1, 1] · w [3, 2]; {rule}; {fix}");
     refused(&want, |b| b.linear(zeros(b, [2, 3, 1, 1]), zeros(b, [3, 2]), zeros(b, [2])));
     let fix = "transposed, x fits: `x.transpose()`";
-    for (w, said) in [(vec![3, 5], "[3, 5]"), (vec![3], "[3]")] {
+    let of_one = "the last axis of x must equal the one of w";
+    for (w, said, rule) in [(vec![3, 5], "[3, 5]", rule), (vec![3], "[3]", of_one)] {
         let want = format!("matmul: inner dimensions differ: x [3, 2] · w {said}; {rule}; {fix}");
         refused(&want, |b| b.matmul(zeros(b, [3, 2]), zeros(b, w)));
     }

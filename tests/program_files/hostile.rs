@@ -62,7 +62,7 @@ fn later_versions_are_refused_by_name() {
     later["version"] = 2.into();
     later["nodes"] = "of another form".into();
     let error = error(&later);
-    assert!(error.contains("version 2") && error.contains("reads 1"), "{error}");
+    assert!(error.contains("version 2") && error.contains("reads version 1"), "{error}");
     let no_program =
         safetensors::serialize([("w", TensorView::new(Dtype::F32, vec![0], &[]).unwrap())], None);
     let file = Weights::from_bytes(no_program.unwrap()).unwrap();
