@@ -225,3 +225,41 @@ async fn stencils_do_not_blow_up() {
         .await;
     }
 }
+
+/// The expression of a joined value that repeats is that of one value, or of a join inside of it.
+#[tokio::test]
+async fn values_that_repeat_are_joined() {
+    for d in &common::devices().await {
+        let rows = |n: usize| [1.0_f32, 2.0, 3.0].repeat(n);
+        gives(d, [6, 3], &rows(6), |b| {
+            let x = b.upload(&[1.0_f32, 2.0, 3.0]).broadcast_to([2, 3]);
+            let y = b.concat([x, x], 0);
+            b.concat([y, x], 0)
+        })
+        .await;
+        gives(d, [8, 3], &rows(8), |b| {
+            let x = b.upload(&[1.0_f32, 2.0, 3.0]).broadcast_to([2, 3]);
+            let y = b.concat([x, x], 0);
+            b.concat([y, y], 0)
+        })
+        .await;
+        gives(d, [4], &[7.0_f32; 4], |b| {
+            let x = b.upload(&[7.0_f32]);
+            let y = b.concat([x, x], 0);
+            b.concat([x, y, x], 0)
+        })
+        .await;
+        gives(d, [4, 3], &rows(4), |b| {
+            let x = b.upload(&[1.0_f32, 2.0, 3.0]).broadcast_to([2, 3]);
+            let y = x.replace_slice(x.slice([0..1, 0..3]), 0, 0);
+            b.concat([y, x], 0)
+        })
+        .await;
+        gives(d, [4, 2], &[1.0_f32, 1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0], |b| {
+            let parts = [b.upload(&[1.0_f32]), b.upload(&[2.0_f32])];
+            let x = b.concat(parts, 0).unsqueeze(1).broadcast_to([2, 2]);
+            b.concat([x, x], 0)
+        })
+        .await;
+    }
+}

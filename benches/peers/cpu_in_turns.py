@@ -180,6 +180,25 @@ def report(cases, threads):
     print()
 
 
+def kept(path):
+    """The rounds in a file of an earlier comparison, by case; none without a file."""
+    if path is None:
+        return {}
+    if not path.parent.is_dir():
+        sys.exit(f"{path.parent} is no folder: make it, or name another file for --results")
+    if not path.exists():
+        return {}
+    try:
+        rounds = json.loads(path.read_text())
+        for of_case in rounds.values():
+            for both in of_case:
+                for engine in ("onetrip", "peer"):
+                    float(both[engine]["error"]), [float(both[engine][key]) for key in FIGURES]
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        sys.exit(f"{path} has no rounds of this script: remove it, or name another file for --results")
+    return {name: rounds[name] for name in rounds if name in onnx_cases.CASES}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -196,7 +215,12 @@ def main():
             print(f"{variable} is not set: its network is left out (see --help)", file=sys.stderr)
     if not names:
         sys.exit(f"no case is named so; there are {', '.join(onnx_cases.CASES)}")
-    rounds = json.loads(arguments.results.read_text()) if arguments.results and arguments.results.exists() else {}
+    cores = len(os.sched_getaffinity(0))
+    if not 1 <= arguments.threads <= cores or arguments.rounds < 0:
+        parser.error(f"--threads is 1 to {cores} here, and --rounds 0 or more")
+    if arguments.binary and not os.access(arguments.binary, os.X_OK):
+        parser.error(f"{arguments.binary} is no program")
+    rounds = kept(arguments.results)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or pathlib.Path(temporary)
         start, binary = time.monotonic(), arguments.binary or (built() if arguments.rounds else None)

@@ -128,7 +128,8 @@ impl<'b> Emitter<'_, 'b> {
         let joined = before.iter().rev().fold(last, |later, &(value, end)| {
             at.lt(self.leaves.number(end)).select(value, later, value)
         });
-        if !before.is_empty() {
+        // Equal values are one, whose expression may be that of a join inside.
+        if before.iter().any(|(value, _)| value.r() != last.r()) {
             let values = values.iter().map(|&(value, end)| (value.r(), end)).collect();
             self.joins.push(Join { joined: joined.r(), counter, values });
         }
