@@ -45,6 +45,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 0.15
 PAUSE = 0.05
 TOLERANCE = 1e-4
+ENGINES = ("onetrip", "peer")
 # Times in milliseconds, the peak of memory in MiB.
 FIGURES = ("slices", "in_place", "first", "peak")
 
@@ -134,7 +135,7 @@ def measure(name, at, arguments, binary, folder):
 def medians(rounds):
     """The medians of either engine over rounds, and the greatest error."""
     case = {}
-    for engine in ("onetrip", "peer"):
+    for engine in ENGINES:
         all_figures = [both[engine] for both in rounds]
         case[engine] = {key: statistics.median(figures[key] for figures in all_figures) for key in FIGURES}
         case[engine]["error"] = max(figures["error"] for figures in all_figures)
@@ -174,7 +175,7 @@ def report(cases, threads):
         if group:
             memory = title == "network"
             table(title, group, FIGURES[: 3 + memory], times + ["peak, MiB"] * memory)
-    for engine in ("onetrip", "peer"):
+    for engine in ENGINES:
         name = max(cases, key=lambda name: cases[name][engine]["error"])
         print(f"\nGreatest error of {engine}: {cases[name][engine]['error']:.1e} of the greatest element ({name}).", end="")
     print()
@@ -192,16 +193,17 @@ def kept(path):
         rounds = json.loads(path.read_text())
         for of_case in rounds.values():
             for both in of_case:
-                for engine in ("onetrip", "peer"):
+                for engine in ENGINES:
                     float(both[engine]["error"]), [float(both[engine][key]) for key in FIGURES]
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         sys.exit(f"{path} has no rounds of this script: remove it, or name another file for --results")
-    return {name: rounds[name] for name in rounds if name in onnx_cases.CASES}
+    return rounds
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--threads", type=int, default=cores)
     parser.add_argument("--only", action="append", default=[], help="part of a case's name; may be repeated")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--results", type=pathlib.Path)
@@ -215,7 +217,6 @@ def main():
             print(f"{variable} is not set: its network is left out (see --help)", file=sys.stderr)
     if not names:
         sys.exit(f"no case is named so; there are {', '.join(onnx_cases.CASES)}")
-    cores = len(os.sched_getaffinity(0))
     if not 1 <= arguments.threads <= cores or arguments.rounds < 0:
         parser.error(f"--threads is 1 to {cores} here, and --rounds 0 or more")
     if arguments.binary and not os.access(arguments.binary, os.X_OK):
@@ -238,7 +239,7 @@ def main():
     left = [name for name in names if len(rounds.get(name, [])) < arguments.rounds]
     if left:
         print(f"{len(left)} cases lack rounds, {left[0]} the first of them", file=sys.stderr)
-    cases = {name: medians(of_case) for name, of_case in rounds.items() if of_case}
+    cases = {name: medians(of_case) for name, of_case in rounds.items() if of_case and name in onnx_cases.CASES}
     if cases:
         report(cases, arguments.threads)
 

@@ -15,8 +15,8 @@ use crate::exec::threads::off_thread;
 
 /// Measuring.
 impl Device {
-    /// Measures the speed of both sides, in under half a second on a fast machine, besides the compilation of kernels. Later plans use the new figures, which
-    /// are kept on disk unless the cache is off.
+    /// Measures the speed of both sides, in under half a second on a fast machine, besides the compilation of kernels.
+    /// Later plans use the new figures, which are kept on disk unless the cache is off.
     ///
     /// Other runs on the device make the figures worse, and so does any other load of the machine: the measurement cannot
     /// tell a busy machine from a slow one, and the figures hold until they are measured again. Call it while the machine

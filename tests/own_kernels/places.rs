@@ -9,12 +9,15 @@ const COPY: &str = "
 @compute @workgroup_size(1)
 fn main() { y[0] = x[0]; }";
 
-/// Records a kernel at line 7 of `file`, whose function for the CPU succeeds or panics.
+/// Records a kernel at line 7 of `file`, whose function for the CPU succeeds or panics. Its input is computed on the same
+/// line of the first file, and on another line of others.
 fn recorded(device: &Device, file: &str, source: &str, succeeds: bool) -> GpuCommandBatch {
     let batch = GpuCommandBatch::new(device);
     {
+        let _at = batch.at(file, if file == "first.py" { 7 } else { 6 });
+        let x = batch.upload(&[1.0_f32]).exp();
         let _at = batch.at(file, 7);
-        let kernel = Wgsl::new(source).input(batch.upload(&[1.0_f32])).groups([1, 1, 1]);
+        let kernel = Wgsl::new(source).input(x).groups([1, 1, 1]);
         let kernel = kernel.on_cpu(move |_: &[f32], _: &mut [f32]| assert!(succeeds, "mine"));
         batch.wgsl::<f32>(kernel, 1);
     }

@@ -13,8 +13,8 @@ use crate::residents::{Handle, Keep, Storage};
 
 /// Residents: data that stays on the device from batch to batch.
 impl GpuCommandBatch {
-    /// A resident as an input of this batch, of its shape. The batch keeps the resident as long
-    /// as it lives. A resident of another device is a mistake. One that no run has filled yet fails the run.
+    /// A resident as an input of this batch, of its shape. The batch keeps the resident as long as it lives
+    /// itself. A resident of another device is a mistake. One that no run has filled yet fails the run.
     #[track_caller]
     pub fn bind<T: Element>(&self, resident: &Resident<T>) -> Tensor<'_, T> {
         self.bound(resident, "bind")

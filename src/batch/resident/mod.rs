@@ -88,9 +88,9 @@ impl<T: Element> Resident<T> {
     /// GPU alone if there is one. Graphs that read it run there until the device was [measured](Device::calibrate) and
     /// a few runs on the host are predicted to pay for the copy.
     ///
-    /// On a device without that side, nothing changes. A buffer that is the caller's too, by `wgpu_buffer`, stays where it is. Unlike
-    /// [`keep_host_copy`](Self::keep_host_copy), this does not save the data from the loss of a GPU before the copy was
-    /// made.
+    /// On a device without that side, nothing changes. A buffer that is the caller's too, by `wgpu_buffer`, stays where it
+    /// is. Unlike [`keep_host_copy`](Self::keep_host_copy), this does not save the data from the loss of a GPU before the
+    /// copy was made.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -210,8 +210,8 @@ impl GpuCommandBatch {
     }
 
     /// Changes the data of an upload for the runs to come: `change` gets the data as it stands, in row-major order
-    /// and in the memory that the batch keeps it in. An [input](Self::input) without data gets zeros. Nothing is copied, unless a [view](Self::read_view) or
-    /// a run still reads the data. A run that begins before `change` returns fails with
+    /// and in the memory that the batch keeps it in. An [input](Self::input) without data gets zeros. Nothing
+    /// is copied, unless a [view](Self::read_view) or a run still reads the data. A run that begins before `change` returns fails with
     /// [`DataError::BeingChanged`].
     ///
     /// If `change` panics, the data may be half changed. Runs fail with [`DataError::Panicked`] until a later call writes

@@ -9,6 +9,7 @@ use crate::base::place::Place;
 use crate::cost::{Backend, Prediction, Route, Routes};
 use crate::graph::Graph;
 use crate::plan::execution_plan::Plan;
+use crate::plan::forms::Form;
 use crate::plan::step::total;
 use crate::plan::target::Target;
 
@@ -79,10 +80,11 @@ impl PlacedGraph {
         Self { pieces, ..self.clone() }
     }
 
-    /// The place in `graph` of the first step that was recorded at `place` when the plans were made.
+    /// The place in `graph` of the first kernel of the user's own that was recorded at `place` when the plans were made.
     pub fn place_in(&self, graph: &Graph, place: &str) -> Option<Place> {
         self.pieces.iter().find_map(|plan| {
-            let step = plan.steps.iter().find(|step| step.place.to_string() == place)?;
+            let mut kernels = plan.steps.iter().filter(|step| matches!(step.form, Form::Custom(_)));
+            let step = kernels.find(|step| step.place.to_string() == place)?;
             plan.place_in(graph, step)
         })
     }

@@ -28,7 +28,7 @@ fn one_by_one(data: &[u32], positions: &[u32], first: u32, out: &mut [u32]) {
 }
 
 /// Look-ups of neighbours, as those of a larger image, take a permutation of two vectors in the place of sixteen reads: a
-/// tenth of the time.
+/// third of the time.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::*;

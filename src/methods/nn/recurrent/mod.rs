@@ -107,8 +107,8 @@ operations! {
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
     /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are
     /// the last layer's hidden states at each step, `[T, B, H]`, and each cell's state after its last step, `[cells, B, H]`.
-    /// Both ways, hidden states are `[T, B, 2·H]`, forwards before backwards. A result that nothing reads is downloaded too, unless [`outputs`](GpuCommandBatch::outputs) names the
-    /// wanted ones.
+    /// Both ways, hidden states are `[T, B, 2·H]`, forwards before backwards. A result that nothing reads is
+    /// downloaded too, unless [`outputs`](GpuCommandBatch::outputs) names the wanted ones.
     ///
     /// Sequences of unequal length are padded to one. The last states have seen the padding, and so has a walk backwards.
     /// Lengths `[B]` pick the hidden state after the last real step forwards, with
