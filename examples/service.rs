@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use onetrip::prelude::*;
-use onetrip::{Program, Recovery, RunError};
+use onetrip::{DeviceError, Program, Recovery, RunError};
 use tokio::task::JoinSet;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -97,6 +97,7 @@ fn status(error: &Error) -> u16 {
     match error {
         Error::Data(_) | Error::Rows(_) | Error::Fault(_) => 400,
         Error::Run(RunError::OverBudget { .. }) => 413,
+        Error::Device(DeviceError::Panicked { .. } | DeviceError::Kernel { .. }) => 500,
         Error::Run(RunError::Deadline { .. } | RunError::Cancelled) | Error::Device(_) => 503,
         _ => 500,
     }

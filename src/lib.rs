@@ -100,7 +100,7 @@ pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    AnyId, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelKind,
+    AnyId, BufferId, CpuKernel, GpuCommandBatch, Input, InputPair, Inputs, KernelInput, KernelKind,
     KernelProfile, KeyOf, Operand, OptionalOperand, Outputs, PlaceGuard, Profile, Program,
     ReadView, Resident, RowResult, Rows, StageProfile, Tensor, UploadData, ValueKey, Values, Wgsl,
 };

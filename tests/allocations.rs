@@ -122,10 +122,11 @@ fn large_data_is_copied_as_often_as_it_must() {
     let y = batch.scale(x, 2.0);
     batch.download(y);
     let (count, program) = large(|| pollster::block_on(batch.compile()).unwrap());
-    assert_eq!(count, 1, "the memory of the result");
+    // Many cores run the program on zeros.
+    assert!((2..=3).contains(&count), "the memory of the input and of the result: {count}");
     let run = || pollster::block_on(program.run([(x, &data)])).unwrap();
     let (count, outputs) = large(run);
-    assert_eq!(count, 1, "what is uploaded");
+    assert_eq!(count, 0, "both");
     drop(outputs);
     let (count, outputs) = large(run);
     assert_eq!(count, 0, "both again");

@@ -5,6 +5,8 @@
 //! 10⁻⁴ from the one computed in `f64`.
 
 mod dataset;
+#[path = "../common/flags.rs"]
+mod flags;
 #[path = "../common/tensors.rs"]
 mod tensors;
 
@@ -12,6 +14,7 @@ use std::error::Error;
 
 use dataset::{CLASSES, Digits, PIXELS};
 use onetrip::{Device, GpuCommandBatch, Tensor};
+use pico_args::Arguments;
 use tensors::Tensors;
 
 const TOLERANCE: f32 = 1e-4;
@@ -19,6 +22,10 @@ const SHOWN_IN_A_ROW: usize = 4;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = Arguments::from_env();
+    flags::help(&mut arguments, include_str!("main.rs"));
+    flags::nothing_else(arguments)?;
+
     let digits = Digits::load()?;
     let model = Tensors::load("digits_mlp.safetensors")?;
     let (expected, _) = Tensors::load("digits_mlp_expected.safetensors")?.get("logits")?;

@@ -116,8 +116,13 @@ impl<'a> Input<'a> {
     }
 
     fn borrowed<T: Element>(key: ValueKey<'a>, data: &'a [T]) -> Self {
-        let data = Data::Borrowed(bytemuck::cast_slice(data), data.len());
-        Self { key, dtype: Some(T::DTYPE), shape: None, data }
+        Self::of_bytes(key, T::DTYPE, bytemuck::cast_slice(data))
+    }
+
+    /// The borrowed bytes of elements of type `dtype`.
+    pub(super) fn of_bytes(key: ValueKey<'a>, dtype: DType, bytes: &'a [u8]) -> Self {
+        let data = Data::Borrowed(bytes, bytes.len() / dtype.size());
+        Self { key, dtype: Some(dtype), shape: None, data }
     }
 
     /// `len` elements in newly allocated memory, or the allocation error.

@@ -58,4 +58,4 @@ pub use values::{AnyId, BufferId, KeyOf, Operand, OptionalOperand, Tensor, Value
 pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};
-pub use wgsl::{CpuKernel, Wgsl};
+pub use wgsl::{CpuKernel, KernelInput, Wgsl};

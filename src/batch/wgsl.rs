@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{BufferId, GpuCommandBatch, Tensor};
+use super::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::error::MistakeKind;
@@ -11,6 +11,13 @@ use crate::exec::gpu::check_custom;
 use crate::graph::NodeId;
 use crate::ops::{CpuFunction, CustomKernel, MOST_BINDINGS, MOST_INPUTS, Op, Type, check_size};
 use crate::record::{Record, Recorder, Refusal, UntypedId};
+use crate::residents::Handle;
+
+#[derive(Clone, Debug)]
+enum InputValue {
+    Recorded(UntypedId),
+    Resident(Handle),
+}
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with its inputs.
 ///
@@ -26,7 +33,7 @@ pub struct Wgsl {
     entry: Arc<str>,
     /// `None` until they are set.
     groups: Option<[u32; 3]>,
-    inputs: Vec<UntypedId>,
+    inputs: Vec<InputValue>,
     on_cpu: Option<CpuTwin>,
 }
 
@@ -51,18 +58,19 @@ impl Wgsl {
         self
     }
 
-    /// Adds an input: a tensor or an id. A resident is given as `batch.bind(&resident)`. A view, such as the result of
+    /// Adds an input: a tensor, an id or a borrowed resident. A view, such as the result of
     /// [`transpose`](GpuCommandBatch::transpose), is stored contiguously first.
-    pub fn input<T: Element>(mut self, id: impl Into<BufferId<T>>) -> Self {
-        self.inputs.push(id.into().value());
+    pub fn input<T: Element>(mut self, value: impl KernelInput<T>) -> Self {
+        value.add_to(&mut self);
         self
     }
 
     /// Sets the number of workgroups along x, y and z, each at least 1 unless the kernel has no elements. The source sets
     /// the threads of a workgroup. Every device that onetrip opens takes 65535 workgroups along each axis, workgroups of 256
     /// threads (64 along z), and 16 KiB of `var<workgroup>`. Some devices take more, and others refuse such a kernel
-    /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)). A thread for each of n elements takes ⌈n / 64⌉ workgroups of
-    /// `@workgroup_size(64)`:
+    /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)). Elements of the result that no thread writes are 0: too few
+    /// workgroups are no error, and [`explain`](GpuCommandBatch::explain) prints their number. A thread for each of n
+    /// elements takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`:
     ///
     /// ```
     /// # use onetrip::Wgsl;
@@ -91,11 +99,12 @@ impl Wgsl {
     fn checked(
         &self,
         recorder: &Recorder,
+        inputs: &[UntypedId],
         dtype: DType,
         shape: Shape,
     ) -> Result<(CustomKernel, Vec<NodeId>, Type), Refusal> {
         let Record { graph, functions, .. } = &**recorder.recorded();
-        let Self { source, entry, groups, inputs, on_cpu } = self;
+        let Self { source, entry, groups, on_cpu, .. } = self;
         if shape.rank() > MAX_RANK {
             return Err(MistakeKind::Rank(shape.rank()).into());
         }
@@ -153,6 +162,32 @@ impl Wgsl {
         check_custom(&kernel, &types, &result)?;
         Ok((kernel, nodes, result))
     }
+}
+
+/// An input of a [kernel](Wgsl::input) of elements `T`: a [`BufferId`], a [`Tensor`], or a reference to a [`Resident`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no input of a kernel",
+    note = "tensors, ids and borrowed residents are; a number is an input of one element, `batch.full(1, 2.0)`"
+)]
+pub trait KernelInput<T> {
+    #[doc(hidden)]
+    fn add_to(self, kernel: &mut Wgsl);
+}
+
+macro_rules! kernel_inputs {
+    ($($input:ty: |$x:ident| $value:expr;)*) => {$(
+        impl<T: Element> KernelInput<T> for $input {
+            fn add_to(self, kernel: &mut Wgsl) {
+                let $x = self;
+                kernel.inputs.push($value);
+            }
+        }
+    )*};
+}
+kernel_inputs! {
+    BufferId<T>: |id| InputValue::Recorded(id.value());
+    Tensor<'_, T>: |tensor| InputValue::Recorded(tensor.id().value());
+    &Resident<T>: |resident| InputValue::Resident(resident.handle().clone());
 }
 
 /// A function that computes a kernel [on the CPU](Wgsl::on_cpu): of a slice of each input, up to seven, and of the elements
@@ -254,9 +289,17 @@ impl GpuCommandBatch {
     pub fn wgsl<T: Element>(&self, kernel: Wgsl, shape: impl Into<Shape>) -> Tensor<'_, T> {
         let shape = shape.into();
         self.composed("wgsl", || {
+            let inputs = kernel.inputs.iter().map(|input| match input {
+                InputValue::Recorded(id) => *id,
+                InputValue::Resident(handle) => {
+                    let node = self.bound_handle(handle, "wgsl");
+                    UntypedId { node, batch_id: self.batch_id }
+                }
+            });
+            let inputs: Vec<UntypedId> = inputs.collect();
             let mut recorder = self.recorder.lock();
             recorder.recording.start();
-            let (checked, inputs, ty) = kernel.checked(&recorder, T::DTYPE, shape)?;
+            let (checked, inputs, ty) = kernel.checked(&recorder, &inputs, T::DTYPE, shape)?;
             recorder.change().functions.extend(kernel.on_cpu.map(|twin| twin.function));
             let node = recorder.push(Op::Custom(Arc::new(checked)), inputs.into(), ty);
             Ok(self.tensor(node))

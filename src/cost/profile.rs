@@ -94,6 +94,11 @@ impl DeviceProfile {
         }
     }
 
+    /// As [`typical`](Self::typical), with an adapter that is emulated on the cores.
+    pub(crate) fn typical_with_software(threads: usize) -> Self {
+        Self { gpu: SideProfile::software_gpu(threads), ..Self::typical(threads) }
+    }
+
     /// The profile of one side.
     #[must_use]
     pub fn side(&self, backend: Backend) -> &SideProfile {
@@ -140,6 +145,23 @@ impl SideProfile {
             row: Curve::flat(4e12),
             product: Curve::flat(3e12),
             thin_product: Curve::flat(3e12),
+        }
+    }
+
+    /// Figures of Mesa's lavapipe 22.3 on two cores of an EPYC (Zen 4), for each thread.
+    fn software_gpu(threads: usize) -> Self {
+        let flat = |rate: f64| Curve::flat(rate * threads as f64);
+        Self {
+            dispatch: 100e-6,
+            download: Curve::flat(10e9),
+            memory: flat(3.5e9),
+            arithmetic: flat(3.5e9),
+            transcendental: flat(3.5e9),
+            reduce: flat(0.2e9),
+            row: flat(2.5e9),
+            product: flat(3e9),
+            thin_product: flat(0.15e9),
+            ..Self::gpu()
         }
     }
 

@@ -11,7 +11,6 @@ use crate::base::single_flight::Begin;
 use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Residence};
 use crate::error::DeviceError;
-use crate::exec::cpu;
 use crate::exec::gpu::{Gpu, Kernels};
 use crate::plan::{Phase, Pieces, Plan, Step};
 
@@ -55,7 +54,7 @@ impl PreparedGraph {
 impl PreparedPlan {
     async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
         match (self.plan.backend, device.opened()) {
-            (Backend::Cpu, _) => cpu::prepare(self.on_cpu(), device.pool()).await,
+            (Backend::Cpu, _) => _ = self.on_cpu(),
             (Backend::Gpu, Some(gpu)) => _ = self.kernels(device, &gpu).await?,
             (Backend::Gpu, None) => {}
         }

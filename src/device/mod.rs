@@ -171,7 +171,7 @@ impl DeviceInner {
     ) -> Self {
         let store = start.store().filter(|_| cfg!(feature = "serde"));
         let file = store.map(|store| ProfileFile::new(store, &info));
-        let profiles = Profiles::new(start.profile, file, info.threads, gpu);
+        let profiles = Profiles::new(start.profile, file, &info, gpu);
         let measures = sides == OpenedSides::Both && profiles.want_measuring();
         watch_forks();
         let busy_tracker = Arc::default();

@@ -38,14 +38,16 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Data`](Self::Data), [`Rows`](Self::Rows), [`Fault`](Self::Fault) | 400 Bad Request | the data do not fit; the message names the input or the element |
 /// | [`RunError::OverBudget`] | 413 Content Too Large | the run needs more memory than the budget; fewer rows may fit |
 /// | [`RunError::Deadline`], [`RunError::Cancelled`] | 503 Service Unavailable | the service is busy, or ends; the request may be repeated |
-/// | [`Device`](Self::Device) | 503 Service Unavailable | the GPU or memory failed; later requests may succeed, as [`Recovery`](crate::Recovery) says |
+/// | [`DeviceError::Panicked`], [`DeviceError::Kernel`] | 500 Internal Server Error | a kernel of the service's own has a fault |
+/// | other [`Device`](Self::Device) errors | 503 Service Unavailable | the GPU or memory failed; later requests may succeed, as [`Recovery`](crate::Recovery) says |
 /// | all others | 500 Internal Server Error | the service recorded or read something wrong |
 ///
 /// ```
-/// use onetrip::{Error, RunError};
+/// use onetrip::{DeviceError, Error, RunError};
 ///
 /// fn status(error: &Error) -> u16 {
 ///     match error {
+///         Error::Device(DeviceError::Panicked { .. } | DeviceError::Kernel { .. }) => 500,
 ///         Error::Data(_) | Error::Rows(_) | Error::Fault(_) => 400,
 ///         Error::Run(RunError::OverBudget { .. }) => 413,
 ///         Error::Run(RunError::Deadline { .. } | RunError::Cancelled) | Error::Device(_) => 503,

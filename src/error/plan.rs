@@ -76,9 +76,10 @@ pub enum PlanError {
         /// The cure.
         fix: String,
     },
-    /// A kernel of the user's own, in WGSL, without a function for the CPU, where that would have to run it.
+    /// A kernel of the user's own, in WGSL, without a function for the CPU, in a batch that the CPU would have to run.
     #[error(
-        "{place}: wgsl: this kernel needs a GPU, and none is used; open one, or record the kernel with `Wgsl::on_cpu`"
+        "{place}: wgsl: the batch runs on the CPU, and this kernel has no function for it; let the batch run on a GPU, or record \
+         the kernel with `Wgsl::on_cpu`; a program file keeps no such function"
     )]
     GpuOnly {
         /// The place where it was recorded.

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, PlanError, ReadError, Result};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
-use crate::ops::{CpuFunction, Op};
+use crate::ops::{CpuFunction, Op, Type};
 use crate::residents::{Handle, Keep, UpdateOrder};
 
 /// The id of a value without its element type.
@@ -172,6 +172,14 @@ impl Record {
             Some(node) => DataError::NotGiven(self.origin(node)).into(),
             None => DeviceError::broken("an upload has no node").into(),
         }
+    }
+
+    /// The uploads that have no data yet, with their types.
+    pub(crate) fn open_inputs(&self) -> impl Iterator<Item = (NodeId, &Type)> {
+        let is_open =
+            |op: &Op| matches!(*op, Op::Upload(at) if self.uploads[at as usize].is_none());
+        let open = self.graph.iter().filter(move |(_, node)| is_open(&node.op));
+        open.map(|(id, node)| (id, &node.ty))
     }
 
     /// The node of the upload at `position`.

@@ -10,6 +10,7 @@ mod host_or_gpu_result;
 mod piece_run;
 mod plans;
 mod repeat;
+mod reserve;
 mod results;
 mod run_loop;
 #[expect(clippy::module_inception, reason = "the main type of the room has the room's name")]

@@ -9,11 +9,11 @@ use super::RunStats;
 use super::repeat::repeated;
 use super::session::{Session, fork_guard};
 use crate::base::trace::stage;
-use crate::cost::{Placement, Residence, Route};
+use crate::cost::{Backend, Placement, Residence, Route};
 use crate::device::{PlanChoice, PlanRequest, PreparedGraph, Targets};
 use crate::error::{DeviceError, Error, Result, RunError};
 use crate::exec::budget::TooMuch;
-use crate::plan::{ChosenBy, Explanation, PlacedGraph};
+use crate::plan::{ChosenBy, Explanation, Pieces, PlacedGraph};
 use crate::record::Record;
 use crate::residents::{Keep, locations};
 
@@ -81,21 +81,23 @@ impl Session<'_> {
         Ok(planned)
     }
 
-    /// Plans the graph and compiles its kernels, for each route that runs may take.
+    /// Plans the graph and compiles its kernels, for each route that runs may take. Returns whether the plan is to run on
+    /// zeros first: it is short, for the host's cores, and did not yet.
     ///
     /// # Errors
     /// [`RunError::OverBudget`] where no run will ever have room.
-    pub async fn compile(&self) -> Result<()> {
+    pub async fn compile(&self) -> Result<bool> {
         repeated!(&self.recorded.device, self.compile_once())
     }
 
-    async fn compile_once(&self) -> Result<()> {
+    async fn compile_once(&self) -> Result<bool> {
         let _guard = fork_guard()?;
         let (device, mut stats) = (&self.recorded.device, RunStats::default());
         let choice = self.choice(&mut stats)?;
         self.check_budget(&choice.prepared)?;
         let compiled = choice.prepared.compile(device).await;
         compiled.map_err(|e| at_own_place(self.recorded, &choice.prepared, e.into()))?;
+        self.reserve(&choice.prepared).await;
         for &route in choice.untried() {
             // Other errors of a route than a loss end its trial later, when a run tries the route.
             let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
@@ -104,8 +106,14 @@ impl Session<'_> {
             {
                 return Err(error.into());
             }
+            self.reserve(&prepared).await;
         }
-        Ok(())
+        Ok(match &choice.prepared.pieces {
+            Pieces::Whole(piece) if piece.plan.backend == Backend::Cpu => {
+                piece.on_cpu().begins_warm_up()
+            }
+            _ => false,
+        })
     }
 
     /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that

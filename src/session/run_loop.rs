@@ -35,16 +35,20 @@ impl Session<'_> {
         stats: &mut RunStats,
     ) -> Result<RunDone> {
         let _guard = fork_guard()?;
-        let counted = self.recorded.device.counted();
+        let counted = (!self.is_warm_up).then(|| self.recorded.device.counted());
         // Pinned here: each future that takes another by value has room for it twice.
         let run = pin!(self.run_through(order, collect, stats));
         match deadline::within(self.limit, run).await {
             Ok(done) => {
-                counted.end();
+                if let Some(counted) = counted {
+                    counted.end();
+                }
                 done
             }
             Err(limit) => {
-                counted.end_late();
+                if let Some(counted) = counted {
+                    counted.end_late();
+                }
                 Err(RunError::Deadline { of: self.recorded.first_result(), limit }.into())
             }
         }
@@ -56,7 +60,7 @@ impl Session<'_> {
         collect: &mut Collect<'_>,
         stats: &mut RunStats,
     ) -> Result<RunDone> {
-        let _updating = order.take().await;
+        let _updating = if self.is_warm_up { Vec::new() } else { order.take().await };
         let mut uploads = None;
         let mut state = RunState::Choose;
         loop {
@@ -86,7 +90,7 @@ impl Session<'_> {
     /// From *choose*. A route on trial whose plan cannot be made ends its trial.
     fn choose(&self, stats: &mut RunStats) -> Result<ChosenPlan> {
         let choice = self.choice(stats)?;
-        let trial = choice.begin_trial_run().map(Box::new);
+        let trial = if self.is_warm_up { None } else { choice.begin_trial_run().map(Box::new) };
         let prepared = choice.prepared;
         let Some(mut trial) = trial else { return Ok(ChosenPlan { prepared, trial: None }) };
         if !trial.is_away {
@@ -108,7 +112,7 @@ impl Session<'_> {
     async fn permit(&self, bytes: u64, stats: &mut RunStats) -> Result<Permit> {
         let stage = stage!(self.timeline, "admit", bytes = bytes);
         let budget = self.recorded.device.budget();
-        if budget.room().is_none() {
+        if budget.room().is_none() || self.is_warm_up {
             return Ok(stage.of(Permit::default));
         }
         let waiting = Stopwatch::started();
@@ -173,7 +177,7 @@ impl Session<'_> {
             }
         }
         drop(busy);
-        if prepared.placed.was_chosen() || prepared.is_bound_by_data {
+        if (prepared.placed.was_chosen() || prepared.is_bound_by_data) && !self.is_warm_up {
             device.measure_some_time();
         }
         if stats.backend == Some(Backend::Cpu) && has_had_its_slice(stats.run_time) {
@@ -189,6 +193,9 @@ impl Session<'_> {
     /// From *commit*: fills the residents.
     async fn commit(&self, kept: &mut KeptValues, stats: &mut RunStats) -> Result<()> {
         let Record { device, keeps, .. } = self.recorded;
+        if self.is_warm_up {
+            return Ok(());
+        }
         if !keeps.is_empty() {
             let stage = stage!(self.timeline, "commit", residents = keeps.len());
             stats.submits += stage.over(pin!(commit(device, keeps, kept))).await?;
@@ -200,6 +207,9 @@ impl Session<'_> {
     /// From *recover*: the times of an attempt that is repeated are forgotten.
     async fn recover(&self, error: Error, stats: &mut RunStats) -> Result<()> {
         let device = &self.recorded.device;
+        if self.is_warm_up {
+            return Err(error);
+        }
         report(device, stats, Some(&error));
         let recovering = stage!(self.timeline, "recover", error = error.to_string());
         let recovery = recover_for_repeat(device, error, &mut stats.recoveries);

@@ -23,6 +23,8 @@ pub(crate) struct Session<'a> {
     pub(super) timeline: &'a Timeline,
     /// The time that a run is given.
     pub limit: Option<Duration>,
+    /// True for a run on zeros, which counts nowhere and fills no resident.
+    pub is_warm_up: bool,
 }
 
 impl Record {
@@ -42,7 +44,8 @@ impl Record {
         last_choice: &'a LastChoice,
         timeline: &'a Timeline,
     ) -> Session<'a> {
-        Session { recorded: self, version, last_choice, timeline, limit: None }
+        let (limit, is_warm_up) = (None, false);
+        Session { recorded: self, version, last_choice, timeline, limit, is_warm_up }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use onetrip::{
-    BufferId, Device, DeviceError, Error, GpuCommandBatch, PlanError, Recovery, Tensor, Wgsl,
+    Device, DeviceError, Error, GpuCommandBatch, KernelInput, PlanError, Recovery, Tensor, Wgsl,
 };
 
 /// Counts how often each number below `arrayLength(&counts)` occurs, by atomics.
@@ -26,7 +26,7 @@ fn in_one_group(source: &str) -> Wgsl {
     Wgsl::new(source).groups([1, 1, 1])
 }
 
-fn counts(x: impl Into<BufferId<u32>>, len: usize) -> Wgsl {
+fn counts(x: impl KernelInput<u32>, len: usize) -> Wgsl {
     let groups = [len.div_ceil(64) as u32, 1, 1];
     Wgsl::new(COUNTS)
         .entry_point("count")
@@ -240,6 +240,21 @@ async fn what_a_device_refuses_is_an_error() {
         let y = batch.wgsl::<f32>(in_one_group(&source("1")), 2);
         batch.execute().await.unwrap();
         assert_eq!(batch.read(y).await.unwrap(), [1.0, 0.0]);
+    }
+}
+
+#[tokio::test]
+async fn residents_are_inputs_of_their_own_device() {
+    for device in common::devices().await {
+        let x = device.resident(&[1_u32, 1, 3], 3).unwrap();
+        let batch = GpuCommandBatch::new(&device);
+        let y = batch.wgsl::<u32>(counts(&x, 3), 4);
+        batch.execute().await.unwrap();
+        assert_eq!(batch.read(y).await.unwrap(), [0, 2, 0, 1]);
+        let foreign = Device::cpu().resident(&[1_u32], 1).unwrap();
+        batch.wgsl::<u32>(counts(&foreign, 1), 4);
+        let error = batch.execute().await.unwrap_err().to_string();
+        assert!(error.contains(": wgsl: ") && error.contains("the batch is of another"), "{error}");
     }
 }
 

@@ -148,7 +148,8 @@ fn inputs_of_other_elements_are_to_be_cast() {
         batch.wgsl::<f32>(in_one_group(source).input(x), 1);
     });
     let want = "line 1 of the kernel: binding 0 is input 0: it must be `var<storage, read>` with an array of i32, or of \
-                its atomics or vectors of 2 or 4; or cast the input to f32: `.cast::<f32>()`";
+                its atomics or vectors of 2 or 4; or cast the input to f32: `.cast::<f32>()`; the line is \"@group(0) \
+                @binding(0) var<storage, read> x: array<vec2<f32>>;\"";
     assert_eq!(what.to_string(), want);
     let batch = GpuCommandBatch::new(&Device::cpu());
     let x = batch.upload(&[1_i32, 2]).cast::<f32>();

@@ -87,7 +87,7 @@ twins!(GpuCommandBatch {
     wait read_into: read_into_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>, out: &mut [T]) -> ();
     #[cfg(feature = "ndarray")]
     wait read_array: read_array_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> ArrayD<T>;
-    wait compile: compile_blocking(&self,)() -> Program;
+    compute compile: compile_blocking(&self,)() -> Program;
     #[cfg(feature = "safetensors")]
     wait save: save_blocking(&self,)(path: impl AsRef<Path>) -> ();
     #[cfg(feature = "safetensors")]
@@ -95,7 +95,7 @@ twins!(GpuCommandBatch {
 });
 
 twins!(Program {
-    wait with_placement: with_placement_blocking(&self,)(placement: Placement) -> Self;
+    compute with_placement: with_placement_blocking(&self,)(placement: Placement) -> Self;
     wait run_within: run_within_blocking<'a, K>(&self,)
         (limit: Duration, inputs: impl Inputs<'a, K>) -> Outputs;
     wait run_unless: run_unless_blocking<'a, K>(&self,)

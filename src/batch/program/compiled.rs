@@ -65,9 +65,12 @@ impl Program {
 
     pub(crate) fn compiled(recorded: Arc<Record>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
-            let program = Inner::new(recorded);
-            program.recorded.session(Version::default(), &program.last_choice).compile().await?;
-            Ok(Self(Arc::new(program)))
+            let program = Self(Arc::new(Inner::new(recorded)));
+            let Inner { recorded, last_choice, .. } = &*program.0;
+            if recorded.session(Version::default(), last_choice).compile().await? {
+                Box::pin(program.warm_up()).await;
+            }
+            Ok(program)
         })
     }
 

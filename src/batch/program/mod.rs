@@ -11,6 +11,7 @@ mod outputs;
 mod rows;
 mod run_inputs;
 mod signature;
+mod warm_up;
 
 pub use self::compiled::Program;
 #[cfg(feature = "safetensors")]

@@ -19,6 +19,17 @@ use crate::plan::Explanation;
 use crate::record::{Record, Uploads, Version};
 use crate::session::{RunDone, RunStats};
 
+/// The options of one run.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RunOptions<'s> {
+    /// The time that it is given.
+    pub limit: Option<Duration>,
+    /// Lends borrowed inputs.
+    pub lend: Lend<'s>,
+    /// True for a run on zeros, which counts nowhere and fills no resident.
+    pub is_warm_up: bool,
+}
+
 /// Programs.
 impl GpuCommandBatch {
     /// Plans the batch and compiles its kernels, for runs with other data. What is recorded later is not part of the
@@ -27,9 +38,9 @@ impl GpuCommandBatch {
     /// Shapes are those recorded. [`Program::run_rows`] serves any number of rows, where no operation mixes them.
     /// Programs that differ only in the leading dimension share most kernels.
     ///
-    /// For the cores, it also starts the first helper thread. It allocates and touches the memory that runs share, up to
-    /// 256 MiB; the device's pool frees what no run uses for 20 to 40 seconds. A program of up to 0.1 ms and 4 MiB runs
-    /// once on zeros, so that its first run takes little longer than the others.
+    /// For the cores, it also starts the first helper thread. It allocates and touches the memory of a run, inputs
+    /// included, up to 256 MiB; the device's pool frees what no run uses for 20 to 40 seconds. A program of up to 0.1 ms and 4 MiB runs
+    /// twice on zeros, so that its first run takes little longer than the others.
     ///
     /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
     /// first run may take seconds: make one before runs that have a deadline.
@@ -107,7 +118,7 @@ impl Program {
         &'s self,
         inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.list()), None, None)
+        self.run_fitting(self.0.fitting(&mut inputs.list()), RunOptions::default())
     }
 
     /// As [`run`](Self::run), with borrowed inputs lent by `lend`.
@@ -117,36 +128,35 @@ impl Program {
         inputs: &mut dyn Iterator<Item = Input<'a>>,
         lend: Lend<'s>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(inputs), None, lend)
+        self.run_fitting(self.0.fitting(inputs), RunOptions { lend, ..RunOptions::default() })
     }
 
     pub(super) fn run_fitting<'s>(
         &'s self,
         inputs: Result<Fitting<'s>>,
-        limit: Option<Duration>,
-        lend: Lend<'s>,
+        options: RunOptions<'s>,
     ) -> BoxFuture<'s, Result<Outputs>> {
         Box::pin(async move {
             let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
-            stage.over(pin!(self.run_timed(inputs?, limit, &OFF, lend))).await
+            stage.over(pin!(self.run_timed(inputs?, options, &OFF))).await
         })
     }
 
-    async fn run_timed(
+    pub(super) async fn run_timed(
         &self,
         inputs: Fitting<'_>,
-        limit: Option<Duration>,
+        options: RunOptions<'_>,
         timeline: &Timeline,
-        lend: Lend<'_>,
     ) -> Result<Outputs> {
         let program = &*self.0;
+        let RunOptions { limit, lend, is_warm_up } = options;
         let mut stats = RunStats::default();
         let mut lent = Uploads::new();
         let mut inputs = Some(inputs);
         let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent, lend);
         let mut session =
             program.recorded.timed_session(Version::default(), &program.last_choice, timeline);
-        session.limit = limit;
+        (session.limit, session.is_warm_up) = (limit, is_warm_up);
         let done = session.run(&program.order, &mut collect, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
         let RunDone { prepared, results, kept } = done?;
@@ -190,7 +200,8 @@ impl Program {
             let inputs = inputs?;
             let timeline = Timeline::begun();
             let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
-            let outputs = stage.over(pin!(self.run_timed(inputs, None, &timeline, None))).await?;
+            let options = RunOptions::default();
+            let outputs = stage.over(pin!(self.run_timed(inputs, options, &timeline))).await?;
             let Outputs { prepared, stats, .. } = &outputs;
             let explanation = self
                 .0
@@ -246,11 +257,13 @@ impl Program {
         limit: Duration,
         inputs: impl Inputs<'a, K>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.list()), Some(limit), None)
+        let options = RunOptions { limit: Some(limit), ..RunOptions::default() };
+        self.run_fitting(self.0.fitting(&mut inputs.list()), options)
     }
 
     /// Runs the program unless `stop` completes first. Each poll polls the run before `stop`, so a run that completes
-    /// at the first poll is returned even if `stop` is already complete. Dropping the future of a run stops it too.
+    /// at the first poll is returned even if `stop` is already complete. Dropping the future of a run stops it too, so that
+    /// `tokio::select!` of [`run_within`](Self::run_within) and a signal has both limits.
     ///
     /// ```
     /// # pollster::block_on(async {

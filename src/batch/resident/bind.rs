@@ -6,8 +6,9 @@ use super::Resident;
 use crate::base::dtype::Element;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor};
 use crate::error::Origin;
+use crate::graph::NodeId;
 use crate::ops::{Op, Type};
 use crate::residents::{Handle, Keep, Storage};
 
@@ -27,18 +28,20 @@ impl GpuCommandBatch {
         resident: &Resident<T>,
         method: &'static str,
     ) -> Tensor<'_, T> {
-        let handle = resident.handle();
+        self.tensor(self.bound_handle(resident.handle(), method))
+    }
+
+    #[track_caller]
+    pub(in crate::batch) fn bound_handle(&self, handle: &Handle, method: &'static str) -> NodeId {
         let mut recorder = self.recorder.lock();
         if !handle.device().is_same(&self.device) {
-            let node = recorder.mistake(method, handle.foreign(&self.device), T::DTYPE);
-            return self.tensor(node);
+            return recorder.mistake(method, handle.foreign(&self.device), handle.ty().dtype);
         }
         recorder.recording.start();
         let residents = &mut recorder.change().residents;
         let position = residents.len() as u32;
         residents.push(handle.clone());
-        let node = recorder.push(Op::Resident(position), SmallVec::new(), handle.ty().clone());
-        self.tensor(node)
+        recorder.push(Op::Resident(position), SmallVec::new(), handle.ty().clone())
     }
 
     /// Keeps a result on the device. Each run of this batch fills the resident, which is empty until the first. A kept
@@ -140,9 +143,10 @@ impl GpuCommandBatch {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
-    pub fn update<T: Element>(&self, state: &Resident<T>, id: impl Into<BufferId<T>>) {
+    pub fn update<T: Element>(&self, state: &Resident<T>, id: impl Operand<T>) {
+        let value = id.operand_of(self, "update").value();
         let mut recorder = self.recorder.lock();
-        if let Err(what) = recorder.update(state.handle(), id.into().value()) {
+        if let Err(what) = recorder.update(state.handle(), value) {
             recorder.note("update", what);
         }
     }

@@ -22,7 +22,8 @@ use crate::error::{DeviceError, Result};
 /// They lie in the folder `onetrip` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`, `~/Library/Caches`,
 /// `%LOCALAPPDATA%`), unless [`cache_folder`](Self::cache_folder) or [`without_cache`](Self::without_cache) says
 /// otherwise; if neither does, `ONETRIP_CACHE` may name a folder or say `off`. Name only folders that nobody but the
-/// user can write to: their files are handed to the driver.
+/// user can write to: their files are handed to the driver. A folder that cannot be made, read or written keeps nothing, and
+/// is no error.
 ///
 /// The [measured](crate::Device::calibrate) profile of a device is kept there too. Without a cache nothing is measured unless
 /// asked for.

@@ -1,5 +1,6 @@
 //! All that hangs on the profile of a device: the targets, the trials, the plans made with it, and its file.
 
+use super::info::DeviceInfo;
 use super::plan_cache::PlanCache;
 use super::profile_file::ProfileFile;
 use super::profile_store::ProfileStore;
@@ -19,17 +20,20 @@ pub(in crate::device) struct Profiles {
 }
 
 impl Profiles {
-    /// The profile that the user `given`, or the one in `file`, or typical figures of so many `threads`; `gpu` has the
+    /// The profile that the user `given`, or the one in `file`, or the typical figures of a device like `info`; `gpu` has the
     /// limits of a GPU, if there is one.
     pub fn new(
         given: Option<DeviceProfile>,
         file: Option<ProfileFile>,
-        threads: usize,
+        info: &DeviceInfo,
         gpu: Option<Limits>,
     ) -> Self {
         let is_given = given.is_some();
         let profile = given.or_else(|| file.as_ref()?.load());
-        let profile = profile.unwrap_or_else(|| DeviceProfile::typical(threads));
+        let profile = profile.unwrap_or_else(|| match info.software {
+            true => DeviceProfile::typical_with_software(info.threads),
+            false => DeviceProfile::typical(info.threads),
+        });
         Self {
             store: ProfileStore::new(profile, gpu),
             plans: PlanCache::default(),

@@ -5,7 +5,6 @@ mod failures;
 mod forms;
 mod offload;
 mod operands;
-mod prepare;
 mod program;
 mod run;
 mod step_cache;
@@ -17,7 +16,6 @@ mod values;
 mod vectors;
 
 pub(crate) use offload::{CpuJob, begin_inline, run_inline, run_off_thread};
-pub(crate) use prepare::prepare;
 pub(crate) use program::CpuProgram;
 pub(crate) use run::CpuRun;
 pub(crate) use values::RunData;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::forms::product::Kernel;
 use super::forms::sliding::fused_product;
 use super::step_cache::StepCache;
+use crate::exec::memory::LARGE;
 use crate::exec::threads;
 use crate::plan::{Plan, Step};
 
@@ -18,7 +19,7 @@ pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
     steps: Vec<ProgramStep>,
     is_short: bool,
-    /// True once a caller has begun the run on zeros.
+    /// True once a caller has begun the runs on zeros.
     is_warmed_up: AtomicBool,
 }
 
@@ -51,9 +52,12 @@ impl CpuProgram {
         }
     }
 
-    /// Returns true to one caller, which runs the program once on zeros.
-    pub(super) fn begins_warm_up(&self) -> bool {
-        !self.is_warmed_up.swap(true, Ordering::Relaxed)
+    /// Returns true to one caller, which runs the program on zeros, if it is short and takes little memory.
+    pub fn begins_warm_up(&self) -> bool {
+        // A short run may look up a few rows of a table that fills the memory.
+        let bytes = self.plan.peak_bytes.saturating_add(self.plan.bytes_up);
+        let is_small = self.is_short && bytes <= LARGE as u64;
+        is_small && !self.is_warmed_up.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.

@@ -6,7 +6,7 @@ use super::not_fused::Unfused;
 use super::repeats::{kind, write_steps};
 use super::value_names::ValueNames;
 use crate::base::units::{bytes, count, quantity, seconds};
-use crate::cost::Limits;
+use crate::cost::{Backend, Limits};
 use crate::error::quoted;
 use crate::picture::repeats::ShownSteps;
 use crate::plan::execution_plan::Plan;
@@ -103,6 +103,10 @@ impl<'a> Printer<'a> {
             bytes(cost.bytes_written),
             seconds(cost.seconds.on(self.plan.backend)),
         );
+        if let (Some(own), Backend::Gpu) = (step.form.kernel().custom_kernel(), self.plan.backend) {
+            let [x, y, z] = own.groups;
+            let _ = write!(text, "; {x} × {y} × {z} workgroups");
+        }
         if let Some(memory) = self.memory(at, &outputs) {
             let _ = write!(text, "; {memory}");
         }

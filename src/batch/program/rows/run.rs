@@ -14,6 +14,7 @@ use crate::base::shape::Shape;
 use crate::batch::input::{Input, Inputs};
 use crate::batch::program::compiled::{Inner, Program};
 use crate::batch::program::outputs::Outputs;
+use crate::batch::program::run::RunOptions;
 use crate::error::{DataError, Error, FaultKind, Lookup, Result, RowsError, RunError};
 use crate::exec::deadline;
 use crate::graph::{Node, NodeId, RowAxis, RowTrace};
@@ -152,6 +153,32 @@ impl Rows {
         self.run_listed(&mut inputs.list(), Some(limit))
     }
 
+    /// As [`run`](Self::run), unless `stop` completes first, as [`Program::run_unless`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [8, 2]);
+    /// let y = x.relu();
+    /// let program = batch.compile().await?;
+    /// let caller_left = std::future::pending(); // In a service, a token of cancellation.
+    /// let outputs = program.rows()?.run_unless(caller_left, [(x, &[1.0, -2.0])]).await?;
+    /// assert_eq!(outputs.read(y).await?, [1.0, 0.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`RunError::Cancelled`].
+    pub async fn run_unless<'s, 'a: 's, K>(
+        &'s self,
+        stop: impl Future<Output = ()>,
+        inputs: impl Inputs<'a, K>,
+    ) -> Result<Outputs> {
+        let done = deadline::unless(stop, self.run(inputs)).await;
+        done.unwrap_or_else(|| Err(RunError::Cancelled.into()))
+    }
+
     /// The program for so many rows, with its plan: to compile it before the first request, to
     /// [`explain`](Program::explain) it, or to [`profile`](Program::profile) a run. Its inputs take as many rows, by the
     /// same ids and names. [`run`](Self::run) uses it for runs or chunks of 2ⁿ rows and of the recorded number, which are
@@ -269,7 +296,8 @@ impl Rows {
             input.rows_chunk(pool, dtype, range, (row, chunk.planned * row))
         });
         let fitting = program.0.fitting(&mut inputs.into_iter());
-        let done = program.run_fitting(fitting, time.left(), None).await;
+        let options = RunOptions { limit: time.left(), ..RunOptions::default() };
+        let done = program.run_fitting(fitting, options).await;
         let whole = |error| self.with_all_rows(time.error_of_trip(error), chunk, given.rows);
         done.map_err(whole)
     }

@@ -1,7 +1,10 @@
 //! Combinations of the elements of a reduction: lane by lane along a row, or a row of lanes into as many results.
 
+use std::hint::black_box;
+
 use bytemuck::cast_slice;
 use multiversion::multiversion;
+use multiversion::target::target_cfg_f;
 
 use super::order::{Extremum, KeyOrder};
 use crate::exec::cpu::tape::wide;
@@ -46,8 +49,8 @@ pub(crate) trait Running: LaneFold {
 }
 
 macro_rules! arithmetic {
-    ($name:ident, $doc:literal, $lane:ty => $state:ty, $empty:literal, |$a:ident, $b:ident| $op:expr, $finish:expr,
-        $row:ident, $column:ident, $columns:ident, $run:ident) => {
+    ($name:ident, $doc:literal, $lane:ty => $state:ty, $empty:literal, |$a:ident, $b:ident| $op:expr,
+        |$fma:ident, $one:ident| $op_of_columns:expr, $finish:expr, $row:ident, $column:ident, $columns:ident, $run:ident) => {
         #[doc = $doc]
         pub(crate) struct $name;
 
@@ -131,24 +134,29 @@ macro_rules! arithmetic {
             "x86_64+avx2+fma"
         ))]
         fn $columns(states: &mut [$state], lanes: &[&[u32]; TOGETHER]) {
+            let $fma = target_cfg_f!(any(target_feature = "fma", target_arch = "aarch64"));
+            // A constant would be folded.
+            let $one = black_box(1.0);
             let lanes = lanes.map(|lanes| &lanes[..states.len()]);
             for (at, state) in states.iter_mut().enumerate() {
                 *state = lanes.iter().fold(*state, |$a, lanes| {
                     let $b = <$state>::from(bytemuck::cast::<u32, $lane>(lanes[at]));
-                    $op
+                    $op_of_columns
                 });
             }
         }
     };
 }
+// A product by one converts and adds in different units of the processor.
 arithmetic!(SumF32, "Σx, in double precision.", f32 => f64, 0.0, |a, b| a + b,
+    |fma, one| if fma { b.mul_add(one, a) } else { a + b },
     |x: f64| (x as f32).to_bits(), sum_f32, sum_f32_column, sum_f32_columns, sums_f32);
-arithmetic!(ProdF32, "Πx, in double precision.", f32 => f64, 1.0, |a, b| a * b,
+arithmetic!(ProdF32, "Πx, in double precision.", f32 => f64, 1.0, |a, b| a * b, |_fma, _one| a * b,
     |x: f64| (x as f32).to_bits(), prod_f32, prod_f32_column, prod_f32_columns, prods_f32);
 arithmetic!(SumInt, "Σx modulo 2³², which is the same with and without a sign.", u32 => u32, 0,
-    |a, b| a.wrapping_add(b), |x: u32| x, sum_int, sum_int_column, sum_int_columns, sums_int);
+    |a, b| a.wrapping_add(b), |_fma, _one| a.wrapping_add(b), |x: u32| x, sum_int, sum_int_column, sum_int_columns, sums_int);
 arithmetic!(ProdInt, "Πx modulo 2³².", u32 => u32, 1,
-    |a, b| a.wrapping_mul(b), |x: u32| x, prod_int, prod_int_column, prod_int_columns, prods_int);
+    |a, b| a.wrapping_mul(b), |_fma, _one| a.wrapping_mul(b), |x: u32| x, prod_int, prod_int_column, prod_int_columns, prods_int);
 
 /// The greatest key of some lanes; 0 if there are none.
 fn greatest_key(order: KeyOrder, lanes: &[u32]) -> u32 {

@@ -78,7 +78,13 @@ impl<'a> StridedInput<'a> {
         let (inner, outer) = self.rows(start, pitch, 1)?;
         let (first, len) = Walk::from(inner, 0, start % pitch).next(usize::MAX);
         let mut starts = Walk::from(outer, self.offset + first, start / pitch);
-        Some((0..count).map(|_| &data[starts.next(1).0 as usize..][..len]).collect())
+        let stride = outer.first().map_or(0, |axis| axis.stride);
+        let mut lines = Lines::with_capacity(count);
+        while lines.len() < count {
+            let (first, run) = starts.next(count - lines.len());
+            lines.extend((0..run as i64).map(|k| &data[(first + k * stride) as usize..][..len]));
+        }
+        Some(lines)
     }
 
     /// Copies the elements from `start` on to `out`.

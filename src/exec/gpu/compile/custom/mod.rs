@@ -15,12 +15,27 @@ use crate::base::dtype::DType;
 use crate::base::lru::Lru;
 use crate::base::process::caught;
 use crate::base::sync::Mutex;
-use crate::error::MistakeKind;
+use crate::error::{MistakeKind, quoted};
 use crate::ops::{CustomKernel, Type};
 
 /// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element
 /// types and sizes.
 pub(crate) fn check(
+    kernel: &CustomKernel,
+    inputs: &[&Type],
+    result: &Type,
+) -> Result<(), MistakeKind> {
+    check_bindings(kernel, inputs, result).map_err(|mistake| with_text(mistake, &kernel.source))
+}
+
+/// The mistake with the text of its line of `source`.
+fn with_text(mistake: MistakeKind, source: &str) -> MistakeKind {
+    let MistakeKind::Kernel { line: Some(line), what } = mistake else { return mistake };
+    let text = source.lines().nth(line as usize - 1).unwrap_or_default().trim();
+    MistakeKind::Kernel { line: Some(line), what: format!("{what}; the line is {}", quoted(text)) }
+}
+
+fn check_bindings(
     kernel: &CustomKernel,
     inputs: &[&Type],
     result: &Type,
