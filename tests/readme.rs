@@ -122,7 +122,21 @@ fn paths_that_documents_name_exist() {
     let (mut named, mut missing) = (0, Vec::new());
     for document in &documents {
         let text = fs::read_to_string(root.join(document)).expect("a document");
-        for path in text.split('`').skip(1).step_by(2).filter(|text| is_path(text)) {
+        let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+        // The map of the code names files of `src` and of the GPU's runner without these folders.
+        for path in quoted
+            .iter()
+            .filter(|text| document.ends_with("ARCHITECTURE.md") && is_file_of_rust(text))
+        {
+            named += 1;
+            if !["src", "src/exec/gpu", ""]
+                .iter()
+                .any(|folder| root.join(folder).join(path).exists())
+            {
+                missing.push(format!("{}: {path}", document.display()));
+            }
+        }
+        for path in quoted.into_iter().filter(|text| is_path(text)) {
             named += 1;
             if !expanded(path).iter().all(|path| root.join(path).exists()) {
                 missing.push(format!("{}: {path}", document.display()));
@@ -137,6 +151,11 @@ fn paths_that_documents_name_exist() {
 fn is_path(text: &str) -> bool {
     const STARTS: &[&str] = &["src/", "tests/", "docs/", "examples/", "benches/", "shaders/"];
     STARTS.iter().any(|start| text.starts_with(start)) && !text.contains(['*', ' ', '<', '\n'])
+}
+
+/// True for a file of Rust in a folder.
+fn is_file_of_rust(text: &str) -> bool {
+    text.contains('/') && text.ends_with(".rs") && !text.contains(['*', ' ', '{', '\n'])
 }
 
 /// The paths of `before{a,b}after`, or the one path.

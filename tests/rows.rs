@@ -551,8 +551,13 @@ async fn runs_with_rows_end_at_their_deadline_and_when_told_to() -> Result<()> {
         let metrics = device.metrics();
         assert_eq!((metrics.late, metrics.cancelled, metrics.failed), (2, 0, 0));
         if device.is_gpu() {
-            let error = program.run_rows_unless(async {}, [("x", &many)]).await.unwrap_err();
-            assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
+            for stopped in [
+                program.run_rows_unless(async {}, [("x", &many)]).await,
+                rows.run_unless(async {}, [("x", &many)]).await,
+            ] {
+                let error = stopped.unwrap_err();
+                assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
+            }
         }
         let few = [1.0, 2.0, -3.0, 4.0, 5.0, -6.0];
         let tripled: Vec<f32> = few.iter().map(|x| 3.0 * x).collect();
@@ -560,6 +565,7 @@ async fn runs_with_rows_end_at_their_deadline_and_when_told_to() -> Result<()> {
             program.run_rows_within(HOUR, [("x", &few)]).await?,
             program.run_rows_unless(std::future::pending(), [("x", &few)]).await?,
             rows.run_within(HOUR, [("x", &few)]).await?,
+            rows.run_unless(std::future::pending(), [("x", &few)]).await?,
         ] {
             assert_eq!(done.read(y).await?, tripled);
         }

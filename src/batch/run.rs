@@ -155,7 +155,8 @@ impl GpuCommandBatch {
         }
     }
 
-    /// The kernels' WGSL, each with its label, as the GPU would run them.
+    /// The WGSL of each kernel of the chosen plan, with its label. A plan for the cores has WGSL too, and may differ from
+    /// that for a GPU.
     ///
     /// ```
     /// # use onetrip::{Device, GpuCommandBatch};

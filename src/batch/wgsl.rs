@@ -13,6 +13,7 @@ use crate::ops::{CpuFunction, CustomKernel, MOST_BINDINGS, MOST_INPUTS, Op, Type
 use crate::record::{Record, Recorder, Refusal, UntypedId};
 use crate::residents::Handle;
 
+/// An input of a kernel: a recorded value, or a resident that the batch binds.
 #[derive(Clone, Debug)]
 enum InputValue {
     Recorded(UntypedId),
@@ -68,9 +69,9 @@ impl Wgsl {
     /// Sets the number of workgroups along x, y and z, each at least 1 unless the kernel has no elements. The source sets
     /// the threads of a workgroup. Every device that onetrip opens takes 65535 workgroups along each axis, workgroups of 256
     /// threads (64 along z), and 16 KiB of `var<workgroup>`. Some devices take more, and others refuse such a kernel
-    /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)). Elements of the result that no thread writes are 0: too few
-    /// workgroups are no error, and [`explain`](GpuCommandBatch::explain) prints their number. A thread for each of n
-    /// elements takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`:
+    /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)). Elements of the result that no thread writes are 0, so too few
+    /// workgroups are no error. [`explain`](GpuCommandBatch::explain) prints the workgroups of a plan for the GPU. A thread
+    /// for each of n elements takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`:
     ///
     /// ```
     /// # use onetrip::Wgsl;
@@ -164,7 +165,19 @@ impl Wgsl {
     }
 }
 
-/// An input of a [kernel](Wgsl::input) of elements `T`: a [`BufferId`], a [`Tensor`], or a reference to a [`Resident`].
+/// An input with elements `T` for a [kernel](Wgsl::input) of the user's own: a [`BufferId`], a [`Tensor`], or a reference
+/// to a [`Resident`].
+///
+/// ```
+/// # use onetrip::{Device, GpuCommandBatch, Wgsl};
+/// # let device = Device::cpu();
+/// let scale = device.resident(&[2.0_f32], 1)?;
+/// let batch = GpuCommandBatch::new(&device);
+/// let x = batch.upload(&[1.0_f32, 4.0]);
+/// let kernel = Wgsl::new("…").input(x).input(&scale);
+/// # let _ = kernel;
+/// # Ok::<_, onetrip::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no input of a kernel",
     note = "tensors, ids and borrowed residents are; a number is an input of one element, `batch.full(1, 2.0)`"

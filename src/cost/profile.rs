@@ -94,7 +94,7 @@ impl DeviceProfile {
         }
     }
 
-    /// As [`typical`](Self::typical), with an adapter that is emulated on the cores.
+    /// As [`typical`](Self::typical), with a software adapter in place of a hardware GPU.
     pub(crate) fn typical_with_software(threads: usize) -> Self {
         Self { gpu: SideProfile::software_gpu(threads), ..Self::typical(threads) }
     }
@@ -148,7 +148,8 @@ impl SideProfile {
         }
     }
 
-    /// Figures of Mesa's lavapipe 22.3 on two cores of an EPYC (Zen 4), for each thread.
+    /// Rates for each thread, measured with Mesa's lavapipe 22.3 on two cores of an EPYC (Zen 4). Upload and round trip are
+    /// those of a hardware GPU.
     fn software_gpu(threads: usize) -> Self {
         let flat = |rate: f64| Curve::flat(rate * threads as f64);
         Self {

@@ -1,5 +1,5 @@
-//! Prepares plans for runs: memory and caches for the cores, kernels in WGSL for the GPU of a device. Also whether a device
-//! would still run a plan.
+//! Compiles plans: programs for the cores, kernels in WGSL for the GPU of a device. Also whether a device would still run a
+//! plan.
 
 use std::sync::Arc;
 

@@ -24,8 +24,8 @@ impl Device {
         self.device_gpu().is_some_and(DeviceGpu::recovers)
     }
 
-    /// Calls `listener` once for each loss of the GPU, before the recovery, in the task whose run or transfer found out. It
-    /// should be quick, and a panic in it is ignored. A device without a GPU never calls it. The device
+    /// Calls `listener` once for each loss of the GPU, before the recovery, in the task whose run or transfer detected
+    /// the loss. The listener should return soon; its panics are ignored. A device without a GPU never calls it. The device
     /// holds it: a listener that holds a handle of the device keeps the device open for good.
     pub fn on_lost(&self, listener: impl Fn(&DeviceLoss) + Send + Sync + 'static) {
         if let Some(gpu) = self.device_gpu() {

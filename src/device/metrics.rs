@@ -53,8 +53,8 @@ impl Device {
         &self.0.counters
     }
 
-    /// Counts a run that is dropped before its end.
-    pub(crate) fn counted(&self) -> CountedRun<'_> {
-        CountedRun(Some(&self.0.counters))
+    /// Counts a run that is dropped before its end, if it `counts`.
+    pub(crate) fn counted(&self, counts: bool) -> CountedRun<'_> {
+        CountedRun(counts.then_some(&self.0.counters))
     }
 }

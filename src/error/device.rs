@@ -123,7 +123,7 @@ pub enum DeviceError {
         /// The work that failed.
         doing: String,
     },
-    /// A function of the user's own panicked that a run called.
+    /// A run called a function of the user's own, and the function panicked.
     #[error("{place}: {op}: the function for the CPU panicked: {message}")]
     Panicked {
         /// The place where the operation was recorded.
@@ -133,8 +133,7 @@ pub enum DeviceError {
         /// The message of the panic.
         message: String,
     },
-    /// A kernel of the user's own that is valid, but more than the device can do: as more threads than a workgroup may
-    /// have.
+    /// A valid kernel of the user's own needs more than the device has, such as more threads in a workgroup.
     #[error("{place}: {op}: the device refused the kernel: {reason}")]
     Kernel {
         /// The place where the operation was recorded.

@@ -38,7 +38,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Data`](Self::Data), [`Rows`](Self::Rows), [`Fault`](Self::Fault) | 400 Bad Request | the data do not fit; the message names the input or the element |
 /// | [`RunError::OverBudget`] | 413 Content Too Large | the run needs more memory than the budget; fewer rows may fit |
 /// | [`RunError::Deadline`], [`RunError::Cancelled`] | 503 Service Unavailable | the service is busy, or ends; the request may be repeated |
-/// | [`DeviceError::Panicked`], [`DeviceError::Kernel`] | 500 Internal Server Error | a kernel of the service's own has a fault |
+/// | [`DeviceError::Panicked`], [`DeviceError::Kernel`] | 500 Internal Server Error | a kernel of the service's own panicked, or the device refused it |
 /// | other [`Device`](Self::Device) errors | 503 Service Unavailable | the GPU or memory failed; later requests may succeed, as [`Recovery`](crate::Recovery) says |
 /// | all others | 500 Internal Server Error | the service recorded or read something wrong |
 ///
@@ -72,10 +72,11 @@ pub enum Error {
     /// The run found data that an operation cannot work with.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// A run was not made, or not to its end, though nothing failed.
+    /// A run was refused or stopped: no room in the budget, a missed deadline, a cancellation, or a panic of a function that
+    /// the caller gave it.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A result was asked for that is not there.
+    /// The requested result is not there.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The rows of a program cannot be cut and joined.

@@ -76,7 +76,7 @@ pub enum PlanError {
         /// The cure.
         fix: String,
     },
-    /// A kernel of the user's own, in WGSL, without a function for the CPU, in a batch that the CPU would have to run.
+    /// A kernel of the user's own has no function for the CPU, and the batch would have to run there.
     #[error(
         "{place}: wgsl: the batch runs on the CPU, and this kernel has no function for it; let the batch run on a GPU, or record \
          the kernel with `Wgsl::on_cpu`; a program file keeps no such function"

@@ -111,11 +111,11 @@ impl FaultKind {
     }
 }
 
-/// The reason why a run was not made, or not to its end, though nothing failed.
+/// The reason for which a run was refused or stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// It needs more memory than runs may ever hold at once.
+    /// The run needs more memory than runs may ever hold at once.
     #[error(
         "the run that makes {of} holds {needs} bytes at once, and the device's budget is {budget}; \
          split the batch, or open the device with another `memory_budget`"
@@ -128,20 +128,20 @@ pub enum RunError {
         /// The device's budget in bytes.
         budget: u64,
     },
-    /// It took longer than it was given.
+    /// The run took longer than its limit.
     #[error(
         "the run that makes {of} was not done within {limit:?}; give it longer, or run it again"
     )]
     Deadline {
         /// The first result of the program.
         of: Origin,
-        /// The time that it was given.
+        /// The limit.
         limit: Duration,
     },
-    /// The caller stopped it.
+    /// The caller stopped the run.
     #[error("the run was cancelled")]
     Cancelled,
-    /// A function that the caller gave it panicked.
+    /// A function that the caller gave to the run panicked.
     #[error("the function that is told of the progress panicked: {0}; the device works on")]
     Panicked(String),
 }

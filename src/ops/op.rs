@@ -159,6 +159,13 @@ pub(crate) struct Type {
     pub shape: Shape,
 }
 
+impl Type {
+    /// Bytes of the elements; `u64::MAX` if they are more than a number counts.
+    pub fn bytes(&self) -> u64 {
+        self.shape.elements().saturating_mul(self.dtype.size()) as u64
+    }
+}
+
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.dtype, self.shape)

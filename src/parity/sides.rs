@@ -45,6 +45,21 @@ fn divided() -> DeviceProfile {
     profile
 }
 
+/// A device that was not measured leaves all work of a software adapter to the cores that it is emulated on.
+#[test]
+fn a_software_adapter_that_was_not_measured_gets_no_work() {
+    let Some(device) = both().filter(|device| device.info().software) else { return };
+    assert!(!device.profile().measured);
+    for elements in [1_usize, 1 << 10, 1 << 20, 1 << 24] {
+        let batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", [elements.min(1 << 10), elements.div_ceil(1 << 10)]);
+        let (sine, product) = (x.sin().sum(1), x.matmul(x.transpose()).softmax(1));
+        batch.outputs([sine, product]);
+        let plan = batch.explain().expect("a sound graph");
+        assert_eq!(plan.backend(), Backend::Cpu, "{plan}");
+    }
+}
+
 /// Uploads may be predicted to take so long that they go in waves, each submitted once.
 fn is_one_trip(stats: &RunStats) -> bool {
     let waves = stats.submits > 1 && stats.uploads == stats.submits;

@@ -9,11 +9,11 @@ use super::RunStats;
 use super::repeat::repeated;
 use super::session::{Session, fork_guard};
 use crate::base::trace::stage;
-use crate::cost::{Backend, Placement, Residence, Route};
+use crate::cost::{Placement, Residence, Route};
 use crate::device::{PlanChoice, PlanRequest, PreparedGraph, Targets};
 use crate::error::{DeviceError, Error, Result, RunError};
 use crate::exec::budget::TooMuch;
-use crate::plan::{ChosenBy, Explanation, Pieces, PlacedGraph};
+use crate::plan::{ChosenBy, Explanation, PlacedGraph};
 use crate::record::Record;
 use crate::residents::{Keep, locations};
 
@@ -81,8 +81,8 @@ impl Session<'_> {
         Ok(planned)
     }
 
-    /// Plans the graph and compiles its kernels, for each route that runs may take. Returns whether the plan is to run on
-    /// zeros first: it is short, for the host's cores, and did not yet.
+    /// Plans the graph and compiles its kernels, for each route that runs may take. Returns true if the caller must now
+    /// run the program on zeros. One caller gets true for each short plan of the cores.
     ///
     /// # Errors
     /// [`RunError::OverBudget`] where no run will ever have room.
@@ -108,12 +108,7 @@ impl Session<'_> {
             }
             self.reserve(&prepared).await;
         }
-        Ok(match &choice.prepared.pieces {
-            Pieces::Whole(piece) if piece.plan.backend == Backend::Cpu => {
-                piece.on_cpu().begins_warm_up()
-            }
-            _ => false,
-        })
+        Ok(self.begins_runs_on_zeros(&choice.prepared))
     }
 
     /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that

@@ -9,6 +9,7 @@ use crate::device::PreparedGraph;
 use crate::exec::memory::LARGE;
 use crate::exec::threads;
 use crate::ops::Type;
+use crate::plan::Pieces;
 
 /// Most bytes that are reserved.
 const MOST: u64 = 256 << 20;
@@ -17,7 +18,7 @@ impl Session<'_> {
     /// Allocates and touches the memory of a run by `prepared`, for the device's pool, unless that is more than 256 MiB.
     pub(super) async fn reserve(&self, prepared: &PreparedGraph) {
         let bytes = self.bytes_of_run(prepared);
-        // Many values that no machine can hold have more bytes than a number counts.
+        // The sum may exceed a `u64`.
         let all = bytes.iter().fold(0, |all: u64, &bytes| all.saturating_add(bytes));
         let pool = Arc::clone(self.recorded.device.pool());
         let reserve = move || {
@@ -31,16 +32,26 @@ impl Session<'_> {
         }
     }
 
-    /// The bytes of each buffer that a run takes from the host's pool.
+    /// The bytes of each slot, and of each input that runs copy.
     fn bytes_of_run(&self, prepared: &PreparedGraph) -> Vec<u64> {
         let plans = prepared.pieces.iter().map(|piece| &piece.plan);
         let on_cpu = plans.filter(|plan| plan.backend == Backend::Cpu);
         let mut bytes: Vec<u64> = on_cpu.flat_map(|plan| plan.slots.iter().copied()).collect();
-        // The runs of a thread that waits for them lend their inputs. Others copy theirs.
+        // A thread that waits while it compiles is expected to wait for its runs too, and these lend borrowed inputs.
         if prepared.backend() == Backend::Cpu && !threads::waits_here() {
-            let of = |ty: &Type| ty.shape.elements().saturating_mul(ty.dtype.size()) as u64;
-            bytes.extend(self.recorded.open_inputs().map(|(_, ty)| of(ty)));
+            bytes.extend(self.recorded.open_inputs().map(|(_, ty)| ty.bytes()));
         }
         bytes
+    }
+
+    /// Returns true to one caller, which runs the program on zeros: `prepared` is for the host's cores, short, and takes
+    /// little memory.
+    pub(super) fn begins_runs_on_zeros(&self, prepared: &PreparedGraph) -> bool {
+        let Pieces::Whole(piece) = &prepared.pieces else { return false };
+        // A program may have a long input that it does not read.
+        let is_small = |(_, ty): (_, &Type)| ty.bytes() <= LARGE as u64;
+        piece.plan.backend == Backend::Cpu
+            && self.recorded.open_inputs().all(is_small)
+            && piece.on_cpu().begins_runs_on_zeros()
     }
 }

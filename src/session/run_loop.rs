@@ -35,20 +35,16 @@ impl Session<'_> {
         stats: &mut RunStats,
     ) -> Result<RunDone> {
         let _guard = fork_guard()?;
-        let counted = (!self.is_warm_up).then(|| self.recorded.device.counted());
+        let counted = self.recorded.device.counted(!self.is_on_zeros);
         // Pinned here: each future that takes another by value has room for it twice.
         let run = pin!(self.run_through(order, collect, stats));
         match deadline::within(self.limit, run).await {
             Ok(done) => {
-                if let Some(counted) = counted {
-                    counted.end();
-                }
+                counted.end();
                 done
             }
             Err(limit) => {
-                if let Some(counted) = counted {
-                    counted.end_late();
-                }
+                counted.end_late();
                 Err(RunError::Deadline { of: self.recorded.first_result(), limit }.into())
             }
         }
@@ -60,7 +56,7 @@ impl Session<'_> {
         collect: &mut Collect<'_>,
         stats: &mut RunStats,
     ) -> Result<RunDone> {
-        let _updating = if self.is_warm_up { Vec::new() } else { order.take().await };
+        let _updating = order.take().await;
         let mut uploads = None;
         let mut state = RunState::Choose;
         loop {
@@ -90,7 +86,7 @@ impl Session<'_> {
     /// From *choose*. A route on trial whose plan cannot be made ends its trial.
     fn choose(&self, stats: &mut RunStats) -> Result<ChosenPlan> {
         let choice = self.choice(stats)?;
-        let trial = if self.is_warm_up { None } else { choice.begin_trial_run().map(Box::new) };
+        let trial = if self.is_on_zeros { None } else { choice.begin_trial_run().map(Box::new) };
         let prepared = choice.prepared;
         let Some(mut trial) = trial else { return Ok(ChosenPlan { prepared, trial: None }) };
         if !trial.is_away {
@@ -112,7 +108,8 @@ impl Session<'_> {
     async fn permit(&self, bytes: u64, stats: &mut RunStats) -> Result<Permit> {
         let stage = stage!(self.timeline, "admit", bytes = bytes);
         let budget = self.recorded.device.budget();
-        if budget.room().is_none() || self.is_warm_up {
+        // A run on zeros takes at most 4 MiB, outside of the budget.
+        if budget.room().is_none() || self.is_on_zeros {
             return Ok(stage.of(Permit::default));
         }
         let waiting = Stopwatch::started();
@@ -177,7 +174,7 @@ impl Session<'_> {
             }
         }
         drop(busy);
-        if (prepared.placed.was_chosen() || prepared.is_bound_by_data) && !self.is_warm_up {
+        if (prepared.placed.was_chosen() || prepared.is_bound_by_data) && !self.is_on_zeros {
             device.measure_some_time();
         }
         if stats.backend == Some(Backend::Cpu) && has_had_its_slice(stats.run_time) {
@@ -193,7 +190,7 @@ impl Session<'_> {
     /// From *commit*: fills the residents.
     async fn commit(&self, kept: &mut KeptValues, stats: &mut RunStats) -> Result<()> {
         let Record { device, keeps, .. } = self.recorded;
-        if self.is_warm_up {
+        if self.is_on_zeros {
             return Ok(());
         }
         if !keeps.is_empty() {
@@ -207,7 +204,7 @@ impl Session<'_> {
     /// From *recover*: the times of an attempt that is repeated are forgotten.
     async fn recover(&self, error: Error, stats: &mut RunStats) -> Result<()> {
         let device = &self.recorded.device;
-        if self.is_warm_up {
+        if self.is_on_zeros {
             return Err(error);
         }
         report(device, stats, Some(&error));

@@ -23,8 +23,8 @@ pub(crate) struct Session<'a> {
     pub(super) timeline: &'a Timeline,
     /// The time that a run is given.
     pub limit: Option<Duration>,
-    /// True for a run on zeros, which counts nowhere and fills no resident.
-    pub is_warm_up: bool,
+    /// True for a run on zeros. No counter of finished runs counts it, and it fills no resident.
+    pub is_on_zeros: bool,
 }
 
 impl Record {
@@ -44,8 +44,8 @@ impl Record {
         last_choice: &'a LastChoice,
         timeline: &'a Timeline,
     ) -> Session<'a> {
-        let (limit, is_warm_up) = (None, false);
-        Session { recorded: self, version, last_choice, timeline, limit, is_warm_up }
+        let (limit, is_on_zeros) = (None, false);
+        Session { recorded: self, version, last_choice, timeline, limit, is_on_zeros }
     }
 }
 

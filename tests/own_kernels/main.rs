@@ -121,6 +121,7 @@ async fn kernels_stand_among_other_operations() {
         assert_eq!(batch.read(again).await.unwrap(), want);
         let explained = batch.explain().unwrap().to_string();
         assert!(explained.contains("wgsl"), "{explained}");
+        assert_eq!(explained.contains(" × 1 × 1 workgroups"), device.is_gpu(), "{explained}");
     }
 }
 

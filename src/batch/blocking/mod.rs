@@ -108,11 +108,11 @@ twins!(Program {
     #[cfg(feature = "safetensors")]
     wait to_bytes: to_bytes_blocking(&self,)() -> Vec<u8>;
     #[cfg(feature = "safetensors")]
-    wait load: load_blocking()(device: &Device, path: impl AsRef<Path>) -> Self;
+    compute load: load_blocking()(device: &Device, path: impl AsRef<Path>) -> Self;
     #[cfg(feature = "safetensors")]
-    wait load_bytes: load_bytes_blocking()(device: &Device, bytes: Vec<u8>) -> Self;
+    compute load_bytes: load_bytes_blocking()(device: &Device, bytes: Vec<u8>) -> Self;
     #[cfg(feature = "safetensors")]
-    wait load_with: load_with_blocking()(device: &Device, file: &Weights, options: LoadOptions)
+    compute load_with: load_with_blocking()(device: &Device, file: &Weights, options: LoadOptions)
         -> Self;
     compute run_rows: run_rows_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
     wait run_rows_within: run_rows_within_blocking<'a, K>(&self,)
@@ -159,7 +159,9 @@ twins!(Rows {
     compute run: run_blocking<'a, K>(&self,)(inputs: impl Inputs<'a, K>) -> Outputs;
     wait run_within: run_within_blocking<'a, K>(&self,)
         (limit: Duration, inputs: impl Inputs<'a, K>) -> Outputs;
-    wait program: program_blocking(&self,)(rows: usize) -> Program;
+    wait run_unless: run_unless_blocking<'a, K>(&self,)
+        (stop: impl Future<Output = ()>, inputs: impl Inputs<'a, K>) -> Outputs;
+    compute program: program_blocking(&self,)(rows: usize) -> Program;
 });
 
 twins!(Outputs {

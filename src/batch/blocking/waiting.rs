@@ -21,7 +21,7 @@ pub(super) fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// As [`wait`], for a run that is not to be given up: it may be done on this thread.
+/// As [`wait`], for a run or a compilation that is not to be given up: it may be done on this thread.
 pub(super) fn wait_for_run<F: Future>(future: F) -> F::Output {
     threads::waiting(|| wait(future))
 }

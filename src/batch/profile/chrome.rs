@@ -7,15 +7,15 @@ use std::time::Duration;
 use super::{Profile, StageProfile};
 use crate::cost::Backend;
 
-/// The lanes, in the order in which they are shown.
-const LANES: [&str; 3] = ["host", "CPU kernels", "GPU"];
+/// The tracks, in the order in which they are shown.
+const TRACKS: [&str; 3] = ["host", "CPU kernels", "GPU"];
 const HOST: usize = 0;
 const CPU: usize = 1;
 const GPU: usize = 2;
 
 impl Profile {
-    /// The profile as a trace for Perfetto (`ui.perfetto.dev`) or `chrome://tracing`: JSON with a lane for the host's
-    /// stages, one for the host's cores and one for the GPU. The GPU's lane is shifted so that its work ends when the
+    /// The profile as a trace for Perfetto (`ui.perfetto.dev`) or `chrome://tracing`: JSON with a track for the host's
+    /// stages, one for the host's cores and one for the GPU. The GPU's track is shifted so that its work ends when the
     /// host learned of it, since the two have no common clock.
     #[must_use]
     pub fn to_chrome_trace(&self) -> String {
@@ -33,7 +33,7 @@ impl Profile {
 
 fn trace(profile: &Profile) -> String {
     let mut events = vec![name("process_name", 0, &profile.device)];
-    events.extend(LANES.iter().enumerate().map(|(lane, text)| name("thread_name", lane, text)));
+    events.extend(TRACKS.iter().enumerate().map(|(lane, text)| name("thread_name", lane, text)));
     for StageProfile { stage, on_gpu, start, time } in &profile.stages {
         let lane = if *on_gpu { GPU } else { HOST };
         events.push(event(lane, stage, *start, *time, ""));

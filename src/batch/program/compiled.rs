@@ -68,7 +68,7 @@ impl Program {
             let program = Self(Arc::new(Inner::new(recorded)));
             let Inner { recorded, last_choice, .. } = &*program.0;
             if recorded.session(Version::default(), last_choice).compile().await? {
-                Box::pin(program.warm_up()).await;
+                Box::pin(program.run_on_zeros()).await;
             }
             Ok(program)
         })

@@ -7,11 +7,11 @@ mod run;
 mod compiled;
 #[cfg(feature = "safetensors")]
 mod file_options;
+mod on_zeros;
 mod outputs;
 mod rows;
 mod run_inputs;
 mod signature;
-mod warm_up;
 
 pub use self::compiled::Program;
 #[cfg(feature = "safetensors")]

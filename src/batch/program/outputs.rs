@@ -33,7 +33,8 @@ impl Outputs {
     /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
     ///
     /// # Errors
-    /// [`ReadError`] if the program does not download the value, or it is of another type.
+    /// [`ReadError`] if no value has this key, if the program does not download the value, or if its elements are of another
+    /// type.
     pub async fn read<T: Element>(&self, key: impl KeyOf<T>) -> Result<Vec<T>> {
         Ok(self.found::<T>(key)?.0.into_vec().await)
     }

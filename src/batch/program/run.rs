@@ -17,17 +17,18 @@ use crate::error::{Result, RunError};
 use crate::exec::deadline;
 use crate::plan::Explanation;
 use crate::record::{Record, Uploads, Version};
+use crate::residents::UpdateOrder;
 use crate::session::{RunDone, RunStats};
 
 /// The options of one run.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RunOptions<'s> {
-    /// The time that it is given.
+    /// The time limit, counted from the first poll.
     pub limit: Option<Duration>,
-    /// Lends borrowed inputs.
+    /// The function that lends the memory of borrowed inputs.
     pub lend: Lend<'s>,
-    /// True for a run on zeros, which counts nowhere and fills no resident.
-    pub is_warm_up: bool,
+    /// As [`Session::is_on_zeros`](crate::session::Session::is_on_zeros).
+    pub is_on_zeros: bool,
 }
 
 /// Programs.
@@ -38,9 +39,9 @@ impl GpuCommandBatch {
     /// Shapes are those recorded. [`Program::run_rows`] serves any number of rows, where no operation mixes them.
     /// Programs that differ only in the leading dimension share most kernels.
     ///
-    /// For the cores, it also starts the first helper thread. It allocates and touches the memory of a run, inputs
-    /// included, up to 256 MiB; the device's pool frees what no run uses for 20 to 40 seconds. A program of up to 0.1 ms and 4 MiB runs
-    /// twice on zeros, so that its first run takes little longer than the others.
+    /// For the cores, it also starts the first helper thread. It allocates and touches the memory of a run, with that of
+    /// inputs that runs copy, if this is at most 256 MiB. The device's pool frees memory that no run uses for 20 to 40
+    /// seconds. The first program of a structure runs twice on zeros, if a run takes up to 0.1 ms and 4 MiB.
     ///
     /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
     /// first run may take seconds: make one before runs that have a deadline.
@@ -149,15 +150,17 @@ impl Program {
         timeline: &Timeline,
     ) -> Result<Outputs> {
         let program = &*self.0;
-        let RunOptions { limit, lend, is_warm_up } = options;
+        let RunOptions { limit, lend, is_on_zeros } = options;
         let mut stats = RunStats::default();
         let mut lent = Uploads::new();
         let mut inputs = Some(inputs);
         let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent, lend);
         let mut session =
             program.recorded.timed_session(Version::default(), &program.last_choice, timeline);
-        (session.limit, session.is_warm_up) = (limit, is_warm_up);
-        let done = session.run(&program.order, &mut collect, &mut stats).await;
+        (session.limit, session.is_on_zeros) = (limit, is_on_zeros);
+        let no_order = UpdateOrder::default();
+        let order = if is_on_zeros { &no_order } else { &program.order };
+        let done = session.run(order, &mut collect, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
         let RunDone { prepared, results, kept } = done?;
         Ok(Outputs { program: self.clone(), prepared, results, kept, stats })

@@ -31,6 +31,7 @@ impl GpuCommandBatch {
         self.tensor(self.bound_handle(resident.handle(), method))
     }
 
+    /// Records a read of the resident behind `handle`. A resident of another device is a mistake of `method`.
     #[track_caller]
     pub(in crate::batch) fn bound_handle(&self, handle: &Handle, method: &'static str) -> NodeId {
         let mut recorder = self.recorder.lock();
@@ -88,13 +89,13 @@ impl GpuCommandBatch {
 
 /// State that is carried from run to run.
 impl GpuCommandBatch {
-    /// Makes `id` the new value of `state` at the end of each run. Operations on the bound resident read the value that
+    /// Makes `value` the new value of `state` at the end of each run. Operations on the bound resident read the value that
     /// the run before left, on the device: nothing is transferred between runs.
     ///
     /// A run that fails, or whose future is dropped, leaves the state as it was. Runs of batches and programs that both
     /// [bind](Self::bind) and update a resident take turns, in the order in which they came.
     ///
-    /// If `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place,
+    /// If `value` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place,
     /// when the run has ended. So keys and values that a decoder appends cost their own bytes, not those of the whole
     /// state. If somebody holds the old value it is copied first. The part lies in contiguous stretches, one for each
     /// index of the axes before its own. On a device with a GPU, the whole state is rewritten in three cases: the state
@@ -102,7 +103,7 @@ impl GpuCommandBatch {
     /// 32-bit word. So a cache of more than 64 heads is better laid out with the tokens as its first axis. On the host
     /// alone, parts in more than 64 stretches are written in place where these begin 4 KiB apart or more.
     ///
-    /// It is a mistake if the shapes differ, or if the batch updates the resident already.
+    /// It is a mistake if the shapes differ, or if the batch updates the resident already. A number is a value of shape `[]`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -143,8 +144,8 @@ impl GpuCommandBatch {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
-    pub fn update<T: Element>(&self, state: &Resident<T>, id: impl Operand<T>) {
-        let value = id.operand_of(self, "update").value();
+    pub fn update<T: Element>(&self, state: &Resident<T>, value: impl Operand<T>) {
+        let value = value.operand_of(self, "update").value();
         let mut recorder = self.recorder.lock();
         if let Err(what) = recorder.update(state.handle(), value) {
             recorder.note("update", what);

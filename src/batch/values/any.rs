@@ -29,7 +29,7 @@ impl AnyId {
         self.dtype
     }
 
-    /// The id with its element type; `None` if that is another one.
+    /// The id with element type `T`; `None` if the elements have another type.
     #[must_use]
     pub fn typed<T: Element>(self) -> Option<BufferId<T>> {
         let UntypedId { node, batch_id } = self.value;

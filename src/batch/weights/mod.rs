@@ -204,7 +204,7 @@ impl Weights {
         device.resident_of(of, elements.get(), shape)
     }
 
-    /// A tensor as a resident of `device`, its last two axes swapped once, here. PyTorch stores the weight of a
+    /// A tensor as a resident of `device`, with its last two axes swapped. The host swaps them in this call. PyTorch stores the weight of a
     /// `Linear` as [outputs, inputs]; [`linear`](crate::GpuCommandBatch::linear) takes [inputs, outputs].
     ///
     /// ```

@@ -19,7 +19,7 @@ use crate::exec::gpu::{AdapterChoice, GpuInfo};
 pub struct GpuAdapter(pub(in crate::device) GpuInfo);
 
 impl GpuAdapter {
-    /// The name that the driver gives it. Equal cards have equal names.
+    /// The adapter's name, as the driver gives it. Equal cards have equal names.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
@@ -37,7 +37,7 @@ impl GpuAdapter {
         &self.0.driver
     }
 
-    /// True if it is emulated on the host's cores.
+    /// True if the adapter is emulated on the host's cores.
     #[must_use]
     pub fn is_software(&self) -> bool {
         self.0.software

@@ -20,8 +20,8 @@ pub(in crate::device) struct Profiles {
 }
 
 impl Profiles {
-    /// The profile that the user `given`, or the one in `file`, or the typical figures of a device like `info`; `gpu` has the
-    /// limits of a GPU, if there is one.
+    /// The profile `given` by the user, else the one in `file`, else the typical figures for `info`. `gpu` has the limits of
+    /// the GPU, if there is one.
     pub fn new(
         given: Option<DeviceProfile>,
         file: Option<ProfileFile>,

@@ -20,7 +20,7 @@ pub(crate) struct CpuProgram {
     steps: Vec<ProgramStep>,
     is_short: bool,
     /// True once a caller has begun the runs on zeros.
-    is_warmed_up: AtomicBool,
+    has_run_on_zeros: AtomicBool,
 }
 
 /// The parts of a program that belong to one step.
@@ -48,16 +48,16 @@ impl CpuProgram {
             steps: StepCache::of_steps(&plan).into_iter().enumerate().map(kept).collect(),
             is_short: plan.seconds < INLINE_SECONDS && !calls_user(),
             plan,
-            is_warmed_up: AtomicBool::new(false),
+            has_run_on_zeros: AtomicBool::new(false),
         }
     }
 
     /// Returns true to one caller, which runs the program on zeros, if it is short and takes little memory.
-    pub fn begins_warm_up(&self) -> bool {
+    pub fn begins_runs_on_zeros(&self) -> bool {
         // A short run may look up a few rows of a table that fills the memory.
         let bytes = self.plan.peak_bytes.saturating_add(self.plan.bytes_up);
         let is_small = self.is_short && bytes <= LARGE as u64;
-        is_small && !self.is_warmed_up.swap(true, Ordering::Relaxed)
+        is_small && !self.has_run_on_zeros.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.

@@ -12,7 +12,7 @@ pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> R {
     while_set(&WAITS, wait)
 }
 
-/// Returns whether this thread does nothing but wait for a run.
+/// Returns whether this thread does nothing but wait for a run or a compilation.
 pub(crate) fn waits_here() -> bool {
     WAITS.get()
 }

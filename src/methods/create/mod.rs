@@ -12,7 +12,7 @@ creations! {
     /// Creation. Kernels that read the created values compute them in place.
     "creation", b;
 
-    /// One value everywhere.
+    /// A tensor of `shape` with `value` in each element. A shape of too many elements is a mistake.
     #[doc(alias = "zeros")]
     #[doc(alias = "ones")]
     fn full<T: Element>(shape: impl Into<Shape>, value: T) -> Tensor<'b, T> = full(b, shape, value),

@@ -11,11 +11,11 @@ use crate::ops::{Op, SearchSide, SortOrder};
 use crate::record::{Refusal, UserCall};
 
 operations! {
-    /// Scatters: a tensor with updates at places along an axis. `indices` is a vector that says for each element of the
-    /// updates' axis its place in `x`; off the axis the two shapes are equal. An index out of range is a
-    /// [`Fault`](crate::Fault).
+    /// Scatters: a tensor with updates at positions along an axis. `indices` is a vector of `i32` or `u32`: element i is the
+    /// position in `x`, along `axis`, of slice i of the updates. Along the other axes both shapes are equal. An index out of
+    /// range is a [`Fault`](crate::Fault).
     ///
-    /// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then
+    /// Updates are sorted by position, and those of one position combined in pairs, in their own order: neighbours, then
     /// those two apart, then four, and so on. So results are the same from run to run and on every device.
     "indexing";
     example {

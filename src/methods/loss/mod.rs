@@ -14,12 +14,12 @@ use crate::record::Refusal;
 /// The reduction of the losses of the single elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LossReduction {
-    /// They are the result.
+    /// The losses as they are.
     None,
-    /// Their mean; NaN over no elements.
+    /// The mean of the losses; NaN over no elements.
     #[default]
     Mean,
-    /// Their sum.
+    /// The sum of the losses.
     Sum,
 }
 

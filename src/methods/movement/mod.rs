@@ -68,10 +68,11 @@ operations! {
     #[doc(alias = "view")]
     fn reshape<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = reshape(x, shape),
         ALL, "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
-    /// The axes in another order: `axes[i]` is the old axis that becomes axis i.
+    /// The axes in another order: `axes[i]` is the old axis that becomes axis i. Each axis is named once, or it is a mistake;
+    /// a negative one counts from the end.
     fn permute<T: Element>(x: T; axes: impl AsRef<[isize]>) -> Tensor<'b, T> = permute(x, axes),
         ALL, VIEW, EXACT, "The axes in another order.";
-    /// The last two axes swapped. NumPy's `transpose` without arguments reverses all axes.
+    /// The tensor with its last two axes swapped. A tensor of fewer than two axes is a mistake. NumPy's `transpose` without arguments reverses all axes.
     #[doc(alias = "t")]
     fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose(x),
         ALL, VIEW, EXACT, "The last two axes swapped.";
@@ -92,18 +93,18 @@ operations! {
     /// ```
     fn slice<T: Element>(x: T; ranges: impl IntoIterator<Item = impl Into<SliceRange>>) -> Tensor<'b, T> = slice(x, ranges),
         ALL, VIEW, EXACT, "A range with a step along each axis.";
-    /// Without an axis of size 1.
+    /// The tensor without the axis `axis`, whose size must be 1.
     fn squeeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = squeeze(x, axis),
         ALL, VIEW, EXACT, "Without an axis of size 1.";
-    /// With a new axis of size 1 at `axis` of the result (−1 is after the last).
+    /// The tensor with a new axis of size 1 at `axis` of the result (−1 is after the last).
     #[doc(alias = "expand_dims")]
     fn unsqueeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = unsqueeze(x, axis),
         ALL, VIEW, EXACT, "With a new axis of size 1.";
-    /// Repeated along new axes and axes of size 1, by NumPy's rules.
+    /// The tensor repeated along new axes and axes of size 1, by NumPy's rules. A shape that it does not fit is a mistake.
     #[doc(alias = "expand")]
     fn broadcast_to<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = broadcast_to(x, shape),
         ALL, VIEW, EXACT, "Repeated along axes of size 1, by NumPy's rules.";
-    /// Backwards along `axes`.
+    /// The tensor with its elements in reverse order along `axes`.
     fn flip<T: Element>(x: T; axes: impl Into<Axes>) -> Tensor<'b, T> = flip(x, axes),
         ALL, VIEW, EXACT, "Backwards along some axes.";
     /// Windows of `size` elements along `axis`, each `step` past the last, as many as fit. The axis becomes their

@@ -127,7 +127,7 @@ impl Explanation {
         let page = |plan: &Plan, text: &mut String| {
             let target = self.target(plan.backend);
             let limits = target.map_or_else(Limits::cpu, |target| target.limits.clone());
-            Printer::new(plan, &limits, &names).print(text, shown);
+            Printer::new(plan, graph, &limits, &names).print(text, shown);
         };
         let mut text = self.heading().join("\n  ") + "\n";
         match &placed.pieces {

@@ -4,7 +4,7 @@ use super::*;
 use crate::batch::GpuCommandBatch;
 use crate::cost::DeviceProfile;
 use crate::device::Device;
-use crate::methods::Pool2d;
+use crate::methods::{Conv2d, Pool2d};
 use crate::ops::SortOrder;
 use crate::plan::plan;
 
@@ -18,7 +18,9 @@ fn page(backend: Backend, record: impl FnOnce(&GpuCommandBatch)) -> String {
     let mut text = head(&plan) + "\n";
     let names = batch.recorded().names.by_node();
     let names = names.into_iter().map(|(node, name)| (node, vec![name])).collect();
-    Printer::new(&plan, &target.limits, &names).print(&mut text, ShownSteps::Folded);
+    let recorded = batch.recorded();
+    Printer::new(&plan, &recorded.graph, &target.limits, &names)
+        .print(&mut text, ShownSteps::Folded);
     text
 }
 
@@ -180,4 +182,16 @@ fn maps_say_which_kernel_runs() {
         batch.gather(table, index, 0);
     });
     assert!(rows.ends_with(" (map, vector look-ups)"), "{rows}");
+}
+
+#[test]
+fn kernels_name_the_methods_that_they_are_made_for() {
+    let page = page(Backend::Cpu, |batch| {
+        let x = batch.upload_shaped(vec![0.5_f32; 512], [2, 4, 8, 8]);
+        let w = batch.upload_shaped(vec![0.5_f32; 144], [4, 4, 3, 3]);
+        let conv = Conv2d { padding: [(1, 1); 2], ..Conv2d::default() };
+        x.conv2d(w, None, conv).relu().sum(-1).download();
+    });
+    let of = |text: &str| page.lines().filter(|line| line.contains(text)).count();
+    assert_eq!([of(" of conv2d at "), of(" of "), of("sum (reduce) at ")], [1, 1, 1], "{page}");
 }

@@ -8,6 +8,7 @@ use super::value_names::ValueNames;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits};
 use crate::error::quoted;
+use crate::graph::Graph;
 use crate::picture::repeats::ShownSteps;
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
@@ -21,6 +22,7 @@ const NAMED: usize = 3;
 /// The printer of a plan.
 pub(super) struct Printer<'a> {
     plan: &'a Plan,
+    graph: &'a Graph,
     limits: &'a Limits,
     names: &'a ValueNames,
     unfused: Unfused<'a>,
@@ -29,7 +31,12 @@ pub(super) struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    pub fn new(plan: &'a Plan, limits: &'a Limits, names: &'a ValueNames) -> Self {
+    pub fn new(
+        plan: &'a Plan,
+        graph: &'a Graph,
+        limits: &'a Limits,
+        names: &'a ValueNames,
+    ) -> Self {
         let mut tenants = vec![Vec::new(); plan.slots.len()];
         for ((value, life), id) in plan.values.iter().zip(lives(plan)).zip(0..) {
             if let (Home::Slot(slot) | Home::Upload { slot: Some(slot), .. }, Some(life)) =
@@ -39,7 +46,7 @@ impl<'a> Printer<'a> {
             }
         }
         tenants.iter_mut().for_each(|of_slot| of_slot.sort_unstable());
-        Self { plan, limits, names, unfused: Unfused::new(plan), tenants }
+        Self { plan, graph, limits, names, unfused: Unfused::new(plan), tenants }
     }
 
     /// Prints the plan with these steps.
@@ -85,7 +92,8 @@ impl<'a> Printer<'a> {
     fn step(&self, text: &mut String, at: usize, step: &Step) {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
         let (label, form) = (step.label(), step.form.kernel().name());
-        let _ = writeln!(text, "  {}. {label} ({form}) at {}", at + 1, step.place);
+        let calls = self.calls(step);
+        let _ = writeln!(text, "  {}. {label} ({form}){calls} at {}", at + 1, step.place);
         let reads = step.reads();
         let reads =
             if reads.is_empty() { "nothing".to_owned() } else { list(&reads, |id| self.read(id)) };
@@ -114,6 +122,18 @@ impl<'a> Printer<'a> {
         for (made, why) in self.unfused.not_fused_with(at) {
             let _ = writeln!(text, "     not fused with {}: {why}", made + 1);
         }
+    }
+
+    /// The methods that the user called, where they are made of other operations: ` of conv2d`.
+    fn calls(&self, step: &Step) -> String {
+        let mut calls: Vec<&str> = Vec::new();
+        for op in &step.ops {
+            let Some(call) = self.graph.get(op.node).map(|node| node.name) else { continue };
+            if step.ops.iter().all(|op| op.name != call) && !calls.contains(&call) {
+                calls.push(call);
+            }
+        }
+        if calls.is_empty() { String::new() } else { format!(" of {}", calls.join(", ")) }
     }
 
     /// The buffers that the step's results take, and the values that had them before.

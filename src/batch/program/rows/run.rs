@@ -115,8 +115,8 @@ impl Rows {
     ///
     /// # Errors
     /// As [`Program::run`], and positions in them count all rows. [`RowsError`] for data that is no whole number of
-    /// rows, and for inputs with different numbers of rows. The same for no rows where an output is a greatest or
-    /// least element.
+    /// rows, and for inputs with different numbers of rows; also for no rows, if an output is a greatest or least
+    /// element.
     pub fn run<'s, 'a: 's, K>(
         &'s self,
         inputs: impl Inputs<'a, K>,
@@ -153,7 +153,8 @@ impl Rows {
         self.run_listed(&mut inputs.list(), Some(limit))
     }
 
-    /// As [`run`](Self::run), unless `stop` completes first, as [`Program::run_unless`].
+    /// Runs as [`run`](Self::run), and stops if `stop` completes first. Polls are in the order that [`Program::run_unless`]
+    /// says.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -50,7 +50,7 @@ impl<'a> TimeLeft<'a> {
 
     /// The run ends between its trips, and is counted.
     fn end_late(&self) -> Error {
-        self.recorded.device.counted().end_late();
+        self.recorded.device.counted(true).end_late();
         let limit = self.limit.unwrap_or_default();
         RunError::Deadline { of: self.recorded.first_result(), limit }.into()
     }

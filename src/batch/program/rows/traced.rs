@@ -170,8 +170,8 @@ impl Rows {
         self.plans.recorded_rows
     }
 
-    /// The name of each input with rows, if it has one, and the axis of its rows: the first one whose size is not 1. An
-    /// axis of time that stands there is taken for that of rows.
+    /// The name of each input with rows, if it has one, and the axis of its rows: the first one whose size is not 1. If
+    /// an axis of time comes first, it is taken for the axis of rows.
     ///
     /// ```
     /// # pollster::block_on(async {

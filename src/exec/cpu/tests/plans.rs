@@ -218,12 +218,12 @@ fn the_first_run_finds_the_reserved_memory() {
 }
 
 #[test]
-fn short_programs_of_little_memory_run_on_zeros_once() {
+fn one_caller_begins_the_runs_on_zeros_of_a_short_program() {
     let begins = |change: &dyn Fn(&mut Plan)| {
         let mut plan = plan();
         change(&mut plan);
         let program = CpuProgram::new(Arc::new(plan));
-        [program.begins_warm_up(), program.begins_warm_up()]
+        [program.begins_runs_on_zeros(), program.begins_runs_on_zeros()]
     };
     assert_eq!(begins(&|_| ()), [true, false]);
     assert_eq!(begins(&|plan| plan.seconds = 1.0), [false; 2]);

@@ -1,6 +1,9 @@
-//! Runs on zeros, which compiling a short program makes: nothing but the time of the first run tells of them.
+//! Memory and runs on zeros that `compile` prepares for the first run.
 
-use onetrip::{Device, Error, GpuCommandBatch};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use onetrip::{Device, Error, GpuCommandBatch, Wgsl};
 
 #[tokio::test]
 async fn the_first_run_of_a_short_program_finds_its_memory() {
@@ -29,7 +32,8 @@ async fn runs_on_zeros_count_nowhere_and_fill_no_resident() {
     assert_eq!((metrics.cpu_runs, metrics.running, metrics.cancelled), (0, 0, 0), "{metrics}");
     assert_eq!(total.read().await.unwrap(), [1.0, 2.0]);
     assert!(last.read().await.is_err(), "no run has filled it");
-    program.run([(x, &[0.5, 0.25])]).await.unwrap();
+    let outputs = program.run([(x, &[0.5, 0.25])]).await.unwrap();
+    assert_eq!(outputs.stats().pool_misses, 0, "a run on zeros left memory for kept results");
     assert_eq!(device.metrics().cpu_runs, 1);
     assert_eq!(total.read().await.unwrap(), [3.5, 5.25]);
     assert_eq!(last.read().await.unwrap(), [3.5, 5.25]);
@@ -69,30 +73,61 @@ async fn long_inputs_that_nothing_reads_are_not_filled() {
 
 /// A run that updates a resident holds its turn until it ends. Compiling does not wait for it.
 #[tokio::test]
-async fn compiling_beside_runs_that_update_a_resident_ends() {
+async fn compiling_does_not_wait_for_a_run_that_updates_a_resident() {
     let device = Device::cpu();
-    let total = device.resident(&[0.0_f32; 2], 2).unwrap();
-    let record = async || {
-        let batch = GpuCommandBatch::new(&device);
-        let x = batch.input::<f32>("x", 2);
-        batch.update(&total, batch.bind(&total) + x);
-        batch.compile().await.unwrap()
-    };
-    let program = record().await;
-    let runs = async {
-        for _ in 0..50 {
-            program.run([("x", &[1.0_f32, 2.0])]).await.unwrap();
-            tokio::task::yield_now().await;
-        }
-    };
-    let compiles = async {
-        for _ in 0..20 {
-            record().await;
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::join!(runs, compiles);
-    assert_eq!(total.read().await.unwrap(), [50.0, 100.0]);
+    let total = device.resident(&[1.0_f32; 2], 2).unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let batch = GpuCommandBatch::new(&device);
+    let source = "
+        @group(0) @binding(0) var<storage, read> x: array<f32>;
+        @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+        @compute @workgroup_size(2) fn main() { y[0] = x[0] + 1.0; y[1] = x[1] + 1.0; }";
+    let kernel = Wgsl::new(source).input(&total).groups([1, 1, 1]);
+    let kernel = kernel.on_cpu(move |x: &[f32], y: &mut [f32]| {
+        let _ = released.lock().unwrap().recv();
+        y.iter_mut().zip(x).for_each(|(y, x)| *y = x + 1.0);
+    });
+    let next = batch.wgsl::<f32>(kernel, 2);
+    batch.update(&total, next);
+    let long = batch.compile().await.unwrap();
+    let run = tokio::spawn(async move { long.run(()).await.map(drop) });
+    while device.metrics().running == 0 {
+        tokio::task::yield_now().await;
+    }
+
+    let batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", 2);
+    batch.update(&total, batch.bind(&total) * x);
+    let compiled = tokio::time::timeout(Duration::from_secs(20), batch.compile()).await;
+    release.send(()).unwrap();
+    let program = compiled.expect("no wait for the run").unwrap();
+    run.await.unwrap().unwrap();
+    assert_eq!(total.read().await.unwrap(), [2.0; 2]);
+    program.run([(x, &[3.0, 4.0])]).await.unwrap();
+    assert_eq!(total.read().await.unwrap(), [6.0, 8.0]);
+}
+
+/// The runs of a thread that waits for them lend their inputs.
+#[cfg(feature = "blocking")]
+#[test]
+fn a_thread_that_waits_reserves_no_inputs() {
+    const LEN: usize = 3 << 20;
+    let device = Device::cpu();
+    let batch = GpuCommandBatch::new(&device);
+    batch.input::<f32>("x", LEN).cumsum(0).download();
+    let _program = batch.compile_blocking().unwrap();
+    assert_eq!(device.metrics().pools.host.idle_bytes, 4 * LEN as u64);
+}
+
+#[tokio::test]
+async fn a_resident_takes_the_value_of_another() {
+    let device = Device::cpu();
+    let [from, to] = [1.0_f32, 2.0].map(|x| device.resident(&[x; 3], 3).unwrap());
+    let batch = GpuCommandBatch::new(&device);
+    batch.update(&to, &from);
+    batch.execute().await.unwrap();
+    assert_eq!(to.read().await.unwrap(), [1.0; 3]);
 }
 
 /// Slots and inputs are reserved up to 256 MiB. A plan of more memory than the host has compiles without it.
