@@ -37,8 +37,8 @@ async fn main() -> Result<(), Failure> {
     // Ids borrow nothing, so that tasks can hold them.
     let (x, scores) = (x.id(), scores.id());
     let program = batch.compile().await?;
-    // An operation that mixes rows is an error here, and not in the first request.
-    program.rows()?;
+    // An operation that mixes rows is an error here, and not in the first request. No request waits for plans either.
+    program.rows()?.warm_up().await?;
 
     let mut tasks = JoinSet::new();
     for client in 0..TASKS {

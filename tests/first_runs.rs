@@ -1,9 +1,10 @@
 //! Memory and runs on zeros that `compile` prepares for the first run.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use onetrip::{Device, Error, GpuCommandBatch, Wgsl};
+use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn the_first_run_of_a_short_program_finds_its_memory() {
@@ -58,41 +59,56 @@ async fn a_fault_of_the_zeros_is_no_error() {
     assert_eq!(device.metrics().failed, 1);
 }
 
-/// An input that no operation reads may be longer than memory.
+/// Inputs that no operation reads may be longer than memory, one or all together.
 #[tokio::test]
 async fn long_inputs_that_nothing_reads_are_not_filled() {
-    let batch = GpuCommandBatch::new(&Device::cpu());
-    let unread = batch.input::<f32>("unread", 1 << 40);
-    let x = batch.input::<f32>("x", 1);
-    let y = x + 1.0;
-    let program = batch.compile().await.unwrap();
-    let error = program.run([(x, &[1.0])]).await.unwrap_err();
-    assert!(error.to_string().contains("unread"), "{error}");
-    let _ = (unread, y);
+    let device = Device::cpu();
+    for (count, len) in [(1, 1 << 40), (100, 1 << 20)] {
+        let batch = GpuCommandBatch::new(&device);
+        for at in 0..count {
+            batch.input::<f32>(&format!("unread{at}"), len);
+        }
+        let x = batch.input::<f32>("x", 1);
+        x.scale(2.0).download();
+        let program = batch.compile().await.unwrap();
+        let host = device.pool_stats().host;
+        assert!(host.idle_bytes < 1 << 20, "{host:?}");
+        let error = program.run([(x, &[1.0])]).await.unwrap_err();
+        assert!(error.to_string().contains("unread0"), "{error}");
+    }
 }
 
-/// A run that updates a resident holds its turn until it ends. Compiling does not wait for it.
+/// A run that updates a resident holds its turn until it ends, and long runs take all cores. Compiling waits for neither.
 #[tokio::test]
-async fn compiling_does_not_wait_for_a_run_that_updates_a_resident() {
-    let device = Device::cpu();
-    let total = device.resident(&[1.0_f32; 2], 2).unwrap();
-    let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let batch = GpuCommandBatch::new(&device);
-    let source = "
+async fn compiling_does_not_wait_for_other_runs() {
+    const SOURCE: &str = "
         @group(0) @binding(0) var<storage, read> x: array<f32>;
         @group(0) @binding(1) var<storage, read_write> y: array<f32>;
         @compute @workgroup_size(2) fn main() { y[0] = x[0] + 1.0; y[1] = x[1] + 1.0; }";
-    let kernel = Wgsl::new(source).input(&total).groups([1, 1, 1]);
-    let kernel = kernel.on_cpu(move |x: &[f32], y: &mut [f32]| {
-        let _ = released.lock().unwrap().recv();
-        y.iter_mut().zip(x).for_each(|(y, x)| *y = x + 1.0);
-    });
-    let next = batch.wgsl::<f32>(kernel, 2);
-    batch.update(&total, next);
-    let long = batch.compile().await.unwrap();
-    let run = tokio::spawn(async move { long.run(()).await.map(drop) });
-    while device.metrics().running == 0 {
+    let device = Device::cpu();
+    let total = device.resident(&[1.0_f32; 2], 2).unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    let mut runs = JoinSet::new();
+    for at in 0..=device.info().threads {
+        let batch = GpuCommandBatch::new(&device);
+        let released = Arc::clone(&released);
+        let kernel = Wgsl::new(SOURCE).input(&total).groups([1, 1, 1]);
+        let kernel = kernel.on_cpu(move |x: &[f32], y: &mut [f32]| {
+            // An error once the other end is dropped.
+            let _ = released.lock().unwrap().recv();
+            y.iter_mut().zip(x).for_each(|(y, x)| *y = x + 1.0);
+        });
+        let next = batch.wgsl::<f32>(kernel, 2);
+        if at == 0 {
+            batch.update(&total, next);
+        } else {
+            next.download();
+        }
+        let long = batch.compile().await.unwrap();
+        runs.spawn(async move { long.run(()).await.map(drop) });
+    }
+    while device.metrics().running < runs.len() as u64 {
         tokio::task::yield_now().await;
     }
 
@@ -100,9 +116,11 @@ async fn compiling_does_not_wait_for_a_run_that_updates_a_resident() {
     let x = batch.input::<f32>("x", 2);
     batch.update(&total, batch.bind(&total) * x);
     let compiled = tokio::time::timeout(Duration::from_secs(20), batch.compile()).await;
-    release.send(()).unwrap();
-    let program = compiled.expect("no wait for the run").unwrap();
-    run.await.unwrap().unwrap();
+    drop(release);
+    let program = compiled.expect("no wait for the runs").unwrap();
+    while let Some(run) = runs.join_next().await {
+        run.unwrap().unwrap();
+    }
     assert_eq!(total.read().await.unwrap(), [2.0; 2]);
     program.run([(x, &[3.0, 4.0])]).await.unwrap();
     assert_eq!(total.read().await.unwrap(), [6.0, 8.0]);
@@ -118,6 +136,13 @@ fn a_thread_that_waits_reserves_no_inputs() {
     batch.input::<f32>("x", LEN).cumsum(0).download();
     let _program = batch.compile_blocking().unwrap();
     assert_eq!(device.metrics().pools.host.idle_bytes, 4 * LEN as u64);
+    // Truth values are no words, and are copied.
+    let batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<bool>("x", 4 * LEN);
+    x.any(0).download();
+    let program = batch.compile_blocking().unwrap();
+    let outputs = program.run_blocking([(x, &vec![false; 4 * LEN])]).unwrap();
+    assert_eq!(outputs.stats().pool_misses, 0);
 }
 
 #[tokio::test]

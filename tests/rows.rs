@@ -574,3 +574,40 @@ async fn runs_with_rows_end_at_their_deadline_and_when_told_to() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_warm_up_plans_all_chunks_that_have_room() -> Result<()> {
+    for budget in [None, Some(1000)] {
+        let builder = Device::builder().without_cache();
+        let device = match budget {
+            Some(bytes) => builder.memory_budget(bytes).cpu()?,
+            None => builder.cpu()?,
+        };
+        let batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", [8, 3]);
+        let y = (x.sum(1) + x.cumsum(1).amax(1)).named("y");
+        let program = batch.compile().await?;
+        let rows = program.rows()?;
+        let largest = rows.warm_up().await?;
+        let held =
+            async |rows_of| Result::Ok(rows.program(rows_of).await?.explain()?.budget_bytes());
+        match budget {
+            None => assert_eq!((largest, device.pool_stats().plans), (1024, 11)),
+            Some(budget) => {
+                assert!(held(largest).await? <= budget && largest < 1024, "{largest}");
+                let more = rows.program(2 * largest).await.unwrap_err();
+                assert!(matches!(more, Error::Run(RunError::OverBudget { .. })), "{more}");
+            }
+        }
+        let planned = device.pool_stats().plan_misses;
+        let data = numbers(3 * 300);
+        let sums = rows.run([("x", &data)]).await?.read(y).await?;
+        assert_eq!(device.pool_stats().plan_misses, planned, "no request plans");
+        for (x, got) in data.chunks(3).zip(sums) {
+            let [one, two] = [x[0], x[0] + x[1]];
+            let three = two + x[2];
+            assert!((three + one.max(two).max(three) - got).abs() < 1e-5, "{x:?}: {got}");
+        }
+    }
+    Ok(())
+}

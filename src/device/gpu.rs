@@ -27,6 +27,15 @@ impl Device {
     /// Calls `listener` once for each loss of the GPU, before the recovery, in the task whose run or transfer detected
     /// the loss. The listener should return soon; its panics are ignored. A device without a GPU never calls it. The device
     /// holds it: a listener that holds a handle of the device keeps the device open for good.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// let device = onetrip::Device::auto().await?;
+    /// device.on_lost(|loss| eprintln!("{loss}"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_lost(&self, listener: impl Fn(&DeviceLoss) + Send + Sync + 'static) {
         if let Some(gpu) = self.device_gpu() {
             gpu.listeners.add(Arc::new(listener));

@@ -103,7 +103,8 @@ pub enum RowsError {
     },
     /// Runs of the program fill a resident.
     #[error(
-        "{0} is kept or updated by each run, so its runs are not cut; run the program as it was recorded"
+        "{0} is kept or updated by each run, so the program takes the recorded rows alone: call `run`; for any number of \
+         rows output a sum, and update the resident in a second program"
     )]
     Keeps(Origin),
     /// Data that is no whole number of rows.

@@ -13,6 +13,7 @@ use crate::cost::{Placement, Residence, Route};
 use crate::device::{PlanChoice, PlanRequest, PreparedGraph, Targets};
 use crate::error::{DeviceError, Error, Result, RunError};
 use crate::exec::budget::TooMuch;
+use crate::ops::Op;
 use crate::plan::{ChosenBy, Explanation, PlacedGraph};
 use crate::record::Record;
 use crate::residents::{Keep, locations};
@@ -138,7 +139,14 @@ impl Session<'_> {
         residents: &[Residence],
     ) -> Explanation {
         let Record { device, graph, names, .. } = self.recorded;
-        let (sides, names) = (device.sides(targets), names.by_node());
+        let (sides, mut names) = (device.sides(targets), names.by_node());
+        for (id, node) in graph.iter() {
+            if let Op::Resident(at) = node.op
+                && let Some(name) = self.recorded.residents[at as usize].origin().name
+            {
+                names.entry(id).or_insert(name);
+            }
+        }
         Explanation::new(placed, graph, names, sides, chosen_by, residents)
     }
 

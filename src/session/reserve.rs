@@ -37,21 +37,25 @@ impl Session<'_> {
         let plans = prepared.pieces.iter().map(|piece| &piece.plan);
         let on_cpu = plans.filter(|plan| plan.backend == Backend::Cpu);
         let mut bytes: Vec<u64> = on_cpu.flat_map(|plan| plan.slots.iter().copied()).collect();
-        // A thread that waits while it compiles is expected to wait for its runs too, and these lend borrowed inputs.
-        if prepared.backend() == Backend::Cpu && !threads::waits_here() {
-            bytes.extend(self.recorded.open_inputs().map(|(_, ty)| ty.bytes()));
+        // A thread that waits while it compiles is expected to wait for its runs too, and these lend borrowed words.
+        let lends = threads::waits_here();
+        let copied = |ty: &&Type| !(lends && ty.dtype.is_word());
+        if prepared.backend() == Backend::Cpu {
+            let inputs = self.recorded.open_inputs().map(|(_, ty)| ty);
+            bytes.extend(inputs.filter(copied).map(Type::bytes));
         }
         bytes
     }
 
-    /// Returns true to one caller, which runs the program on zeros: `prepared` is for the host's cores, short, and takes
-    /// little memory.
+    /// Returns true to one caller, which runs the program on zeros: `prepared` is for the host's cores, short, takes little
+    /// memory, and finds its residents there.
     pub(super) fn begins_runs_on_zeros(&self, prepared: &PreparedGraph) -> bool {
         let Pieces::Whole(piece) = &prepared.pieces else { return false };
-        // A program may have a long input that it does not read.
-        let is_small = |(_, ty): (_, &Type)| ty.bytes() <= LARGE as u64;
+        // A program may have long inputs that it does not read.
+        let inputs = self.recorded.open_inputs().map(|(_, ty)| ty.bytes());
         piece.plan.backend == Backend::Cpu
-            && self.recorded.open_inputs().all(is_small)
+            && inputs.fold(0, u64::saturating_add) <= LARGE as u64
+            && self.recorded.residents.iter().all(|resident| resident.is_on(Backend::Cpu))
             && piece.on_cpu().begins_runs_on_zeros()
     }
 }

@@ -153,6 +153,8 @@ impl Session<'_> {
                 drop(stage);
                 ran
             }
+            // Other runs leave no cores to this one, which nobody awaits.
+            None if self.is_on_zeros => return RunState::Ended(Err(RunError::Cancelled.into())),
             // Boxed: a future of some KiB, each move of which would take as long as a short run does beside its work.
             None => stage.over(Box::pin(attempt.run(stats)).as_mut()).await,
         };

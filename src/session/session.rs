@@ -23,7 +23,8 @@ pub(crate) struct Session<'a> {
     pub(super) timeline: &'a Timeline,
     /// The time that a run is given.
     pub limit: Option<Duration>,
-    /// True for a run on zeros. No counter of finished runs counts it, and it fills no resident.
+    /// True for a run on zeros. No counter of runs counts it, it fills no resident, and it is left out where others leave it
+    /// no cores.
     pub is_on_zeros: bool,
 }
 

@@ -78,7 +78,7 @@ fn matrix_products() {
         |b| b.matmul(zeros(b, [2, 3, 4]), zeros(b, [3, 4, 5])),
     );
     let rule = "the last axis of x must equal the last but one of w";
-    let fix = "transposed, w fits: `w.transpose()`, or `Weights::resident_transposed` for [outputs, inputs] as in files of PyTorch";
+    let fix = "transposed, w fits: `w.transpose()`, of a resident `batch.bind(&w).transpose()`, or `Weights::resident_transposed` for [outputs, inputs] as in files of PyTorch";
     let want = format!("linear: inner dimensions differ: x [2, 3] · w [2, 3]; {rule}; {fix}");
     refused(&want, |b| {
         let (x, w, bias) = (zeros(b, [2, 3]), zeros(b, [2, 3]), zeros(b, [3]));

@@ -162,6 +162,7 @@ twins!(Rows {
     wait run_unless: run_unless_blocking<'a, K>(&self,)
         (stop: impl Future<Output = ()>, inputs: impl Inputs<'a, K>) -> Outputs;
     compute program: program_blocking(&self,)(rows: usize) -> Program;
+    compute warm_up: warm_up_blocking(&self,)() -> usize;
 });
 
 twins!(Outputs {

@@ -1,8 +1,10 @@
 //! Runs of a program on zeros, before its first run.
 
+use std::pin::pin;
+
 use super::compiled::Program;
 use super::run::RunOptions;
-use crate::base::trace::OFF;
+use crate::base::trace::{OFF, stage};
 use crate::batch::input::Input;
 use crate::batch::values::key::{IdOrName, ValueKey};
 use crate::record::UntypedId;
@@ -26,7 +28,8 @@ impl Program {
             let Ok(inputs) = self.0.fitting(&mut inputs) else { return };
             let options = RunOptions { is_on_zeros: true, ..RunOptions::default() };
             // An error comes again in a run, which returns it.
-            drop(self.run_timed(inputs, options, &OFF).await);
+            let stage = stage!(OFF, "run_on_zeros");
+            drop(stage.over(pin!(self.run_timed(inputs, options, &OFF))).await);
         }
     }
 }

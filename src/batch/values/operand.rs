@@ -20,7 +20,8 @@ use crate::record::UntypedId;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operand of elements `{T}`",
     note = "ids, tensors and borrowed residents of `{T}` are, and a value of `{T}`; `.cast::<{T}>()` converts a tensor",
-    note = "a number beside a tensor of `f32` is written `2.0`, beside one of `u32` `2_u32`"
+    note = "a number beside a tensor of `f32` is written `2.0`, beside one of `u32` `2_u32`",
+    note = "a slice or a vector is uploaded first: `batch.upload(&data)`"
 )]
 pub trait Operand<T: Element> {
     /// The id in `batch`, where a number is recorded. A resident of another device is a mistake of `method`.

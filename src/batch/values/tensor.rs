@@ -26,7 +26,8 @@ use crate::batch::{BufferId, GpuCommandBatch, Resident};
 ///
 /// `Debug` prints its type and where it was recorded.
 ///
-/// A tensor is `Copy`. It borrows its batch; its [`id`](Self::id) does not. A mistake names the line of the method or
+/// A tensor is `Copy`. It borrows its batch; its [`id`](Self::id) does not. A number has the type of the tensor's elements:
+/// `2.0 * x` for `f32`, `2 * n` for `i32`. A mistake names the line of the method or
 /// operator that made it.
 pub struct Tensor<'b, T> {
     batch: &'b GpuCommandBatch,
@@ -40,7 +41,8 @@ impl<'b, T: Element> Tensor<'b, T> {
         Self { batch, id }
     }
 
-    /// The id of the value, which borrows nothing.
+    /// The id of the value, which borrows nothing. A task that outlives the batch takes it in place of the tensor ("`batch`
+    /// does not live long enough").
     #[must_use]
     pub fn id(self) -> BufferId<T> {
         self.id

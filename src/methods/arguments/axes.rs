@@ -6,7 +6,7 @@ use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 
 /// The axes of a reduction: one (`1`), several (`[0, 2]`) or all (`..`). Negative numbers count from
-/// the last axis. [`keep_dims`](Self::keep_dims) leaves them in the result with size 1.
+/// the last axis; a `usize` is given as `axis as isize`. [`keep_dims`](Self::keep_dims) leaves them in the result with size 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axes {
     /// `None` for all.

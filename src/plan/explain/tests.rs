@@ -190,8 +190,12 @@ fn kernels_name_the_methods_that_they_are_made_for() {
         let x = batch.upload_shaped(vec![0.5_f32; 512], [2, 4, 8, 8]);
         let w = batch.upload_shaped(vec![0.5_f32; 144], [4, 4, 3, 3]);
         let conv = Conv2d { padding: [(1, 1); 2], ..Conv2d::default() };
-        x.conv2d(w, None, conv).relu().sum(-1).download();
+        x.conv2d(w, None, conv).named("hidden").relu().sum(-1).download();
     });
     let of = |text: &str| page.lines().filter(|line| line.contains(text)).count();
-    assert_eq!([of(" of conv2d at "), of(" of "), of("sum (reduce) at ")], [1, 1, 1], "{page}");
+    assert_eq!(
+        [of(" of conv2d, with \"hidden\" inside, at "), of(" of "), of("  2. sum ")],
+        [1, 1, 1],
+        "{page}"
+    );
 }

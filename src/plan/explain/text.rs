@@ -92,8 +92,8 @@ impl<'a> Printer<'a> {
     fn step(&self, text: &mut String, at: usize, step: &Step) {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
         let (label, form) = (step.label(), step.form.kernel().name());
-        let calls = self.calls(step);
-        let _ = writeln!(text, "  {}. {label} ({form}){calls} at {}", at + 1, step.place);
+        let (calls, inside) = (self.calls(step), self.names_inside(step, &outputs));
+        let _ = writeln!(text, "  {}. {label} ({form}){calls}{inside} at {}", at + 1, step.place);
         let reads = step.reads();
         let reads =
             if reads.is_empty() { "nothing".to_owned() } else { list(&reads, |id| self.read(id)) };
@@ -134,6 +134,20 @@ impl<'a> Printer<'a> {
             }
         }
         if calls.is_empty() { String::new() } else { format!(" of {}", calls.join(", ")) }
+    }
+
+    /// The names of values that the kernel computes and does not store: `, with "hidden" inside`.
+    fn names_inside(&self, step: &Step, outputs: &[ValueId]) -> String {
+        let stored = |node| outputs.iter().any(|id| self.plan.values[id.index()].node == node);
+        let nodes = step.ops.iter().map(|op| op.node).filter(|&node| !stored(node));
+        let mut names: Vec<String> = Vec::new();
+        for name in nodes.filter_map(|node| self.names.get(&node)).flatten() {
+            let name = quoted(name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() { String::new() } else { format!(", with {} inside,", names.join(" ")) }
     }
 
     /// The buffers that the step's results take, and the values that had them before.

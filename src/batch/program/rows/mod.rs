@@ -7,5 +7,6 @@ mod row_inputs;
 mod run;
 mod time_left;
 mod traced;
+mod warm_up;
 
 pub use self::traced::{RowResult, Rows};

@@ -366,7 +366,7 @@ impl Rows {
     }
 
     /// The program for so many rows.
-    async fn program_for_rows(&self, rows: usize) -> Result<Program> {
+    pub(super) async fn program_for_rows(&self, rows: usize) -> Result<Program> {
         if rows == self.plans.recorded_rows {
             return Ok(self.program.clone());
         }

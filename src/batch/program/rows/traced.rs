@@ -192,6 +192,18 @@ impl Rows {
     }
 
     /// The name of each output, if it has one, and how it depends on rows.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch, RowResult};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let y = batch.input::<f32>("x", [4, 3]).relu().named("y");
+    /// y.sum(0).named("sum");
+    /// batch.outputs([y]);
+    /// let rows = batch.compile().await?.rows()?;
+    /// assert_eq!(rows.outputs().next(), Some((Some("y"), RowResult::PerRow { axis: 0 })));
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     pub fn outputs(&self) -> impl Iterator<Item = (Option<&str>, RowResult)> {
         let Record { graph, names, .. } = &*self.program.0.recorded;
         graph.outputs().into_iter().map(|id| {
