@@ -8,7 +8,8 @@ use super::value_names::ValueNames;
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits};
 use crate::error::quoted;
-use crate::graph::Graph;
+use crate::graph::{Graph, Node, NodeId};
+use crate::ops::Op;
 use crate::picture::repeats::ShownSteps;
 use crate::plan::execution_plan::Plan;
 use crate::plan::forms::Measure;
@@ -136,18 +137,27 @@ impl<'a> Printer<'a> {
         if calls.is_empty() { String::new() } else { format!(" of {}", calls.join(", ")) }
     }
 
-    /// The names of values that the kernel computes and does not store: `, with "hidden" inside`.
+    /// The names of values that the kernel computes and does not store: `, with "hidden" inside,`.
     fn names_inside(&self, step: &Step, outputs: &[ValueId]) -> String {
         let stored = |node| outputs.iter().any(|id| self.plan.values[id.index()].node == node);
-        let nodes = step.ops.iter().map(|op| op.node).filter(|&node| !stored(node));
-        let mut names: Vec<String> = Vec::new();
-        for name in nodes.filter_map(|node| self.names.get(&node)).flatten() {
-            let name = quoted(name);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
+        let computes = |node| step.ops.iter().any(|op| op.node == node);
+        let mut inside: Vec<_> = self.names.iter().collect();
+        inside.retain(|&(&node, _)| {
+            let (node, moved) = (node, self.moved(node));
+            (computes(node) || computes(moved)) && !stored(node) && !stored(moved)
+        });
+        inside.sort_unstable_by_key(|&(&node, _)| node);
+        let names: Vec<String> =
+            inside.into_iter().flat_map(|(_, names)| names).map(|name| quoted(name)).collect();
         if names.is_empty() { String::new() } else { format!(", with {} inside,", names.join(" ")) }
+    }
+
+    /// The node whose elements `node` has, perhaps in another order.
+    fn moved(&self, mut node: NodeId) -> NodeId {
+        while let Some(Node { op: Op::Move { .. }, inputs, .. }) = self.graph.get(node) {
+            node = inputs[0];
+        }
+        node
     }
 
     /// The buffers that the step's results take, and the values that had them before.
