@@ -13,7 +13,7 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
         " is no result: once a value has a name, only values with names are; call `named` on it",
     ),
     (
-        "`w.transpose()`, or `Weights::resident_transposed` for [outputs, inputs] as in files of PyTorch",
+        "`w.transpose()`, of a resident `batch.bind(&w).transpose()`, or `Weights::resident_transposed` for [outputs, inputs] as in files of PyTorch",
         "`w.transpose()`, for [outputs, inputs] as in files of PyTorch",
     ),
     ("upload_shaped", "upload"),
@@ -22,7 +22,10 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ("; give it by `LoadOptions::weights`", "; load a file that has it"),
     ("by `Program::save`", "by `batch.toBytes()`"),
     ("load it with `LoadOptions::wgsl`", "load it with the option `{ wgsl: true }`"),
-    ("open one, or record the kernel with `Wgsl::on_cpu`", "open the device by `Device::gpu()`"),
+    (
+        "let the batch run on a GPU, or record the kernel with `Wgsl::on_cpu`; a program file keeps no such function",
+        "open the device by `Device::gpu()`",
+    ),
     ("`Device::gpu()` and `ONETRIP_BACKEND=gpu` take any", "`Device::gpu()` takes any"),
     (
         ", go on with `Device::cpu()`, or have `DeviceBuilder::recovery` do so",
