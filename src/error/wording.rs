@@ -50,7 +50,8 @@ pub(super) fn transposed_fits(x: &Shape, w: &Shape) -> String {
     if !fits {
         return cure_of_left(x, w);
     }
-    "; transposed, w fits: `w.transpose()`, of a resident `batch.bind(&w).transpose()`, or `Weights::resident_transposed` for [outputs, inputs] \
+    "; transposed, w fits: `w.transpose()`, of a resident `batch.bind(&w).transpose()`, or \
+     `Weights::resident_transposed` for [outputs, inputs] \
      as in files of PyTorch"
         .into()
 }

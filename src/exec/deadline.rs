@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use futures_timer::Delay;
 
+use crate::error::{self, RunError};
+
 /// Returns the output of `work`, or `None` if `stop` is ready first. `work` is then dropped.
 pub(crate) async fn unless<R>(
     stop: impl Future<Output = ()>,
@@ -20,6 +22,14 @@ pub(crate) async fn unless<R>(
         stop.as_mut().poll(context).map(|()| None)
     })
     .await
+}
+
+/// Returns the result of `run`, or [`RunError::Cancelled`] if `stop` is ready first. `run` is then dropped.
+pub(crate) async fn run_unless<R>(
+    stop: impl Future<Output = ()>,
+    run: impl Future<Output = error::Result<R>>,
+) -> error::Result<R> {
+    unless(stop, run).await.unwrap_or_else(|| Err(RunError::Cancelled.into()))
 }
 
 /// Returns the output of `work`, or the `limit` if there is one and it takes longer from the first poll.

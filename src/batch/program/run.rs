@@ -13,7 +13,7 @@ use crate::batch::GpuCommandBatch;
 use crate::batch::input::{Input, Inputs, Lend};
 use crate::batch::profile::Profile;
 use crate::cost::Placement;
-use crate::error::{Result, RunError};
+use crate::error::Result;
 use crate::exec::deadline;
 use crate::plan::Explanation;
 use crate::record::{Record, Uploads, Version};
@@ -288,7 +288,6 @@ impl Program {
         stop: impl Future<Output = ()>,
         inputs: impl Inputs<'a, K>,
     ) -> Result<Outputs> {
-        let done = deadline::unless(stop, self.run(inputs)).await;
-        done.unwrap_or_else(|| Err(RunError::Cancelled.into()))
+        deadline::run_unless(stop, self.run(inputs)).await
     }
 }

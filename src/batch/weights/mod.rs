@@ -204,8 +204,8 @@ impl Weights {
         device.resident_of(of, elements.get(), shape)
     }
 
-    /// A tensor as a resident of `device`, with its last two axes swapped. The host swaps them in this call. PyTorch stores the weight of a
-    /// `Linear` as [outputs, inputs]; [`linear`](crate::GpuCommandBatch::linear) takes [inputs, outputs].
+    /// A tensor as a resident of `device`, with its last two axes swapped. The host swaps them in this call. PyTorch
+    /// stores the weight of a `Linear` as [outputs, inputs]; [`linear`](crate::GpuCommandBatch::linear) takes [inputs, outputs].
     ///
     /// ```
     /// # fn f(weights: onetrip::Weights, device: onetrip::Device) -> onetrip::Result<()> {

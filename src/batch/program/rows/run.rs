@@ -85,8 +85,7 @@ impl Program {
         stop: impl Future<Output = ()>,
         inputs: impl Inputs<'a, K>,
     ) -> Result<Outputs> {
-        let done = deadline::unless(stop, self.run_rows(inputs)).await;
-        done.unwrap_or_else(|| Err(RunError::Cancelled.into()))
+        deadline::run_unless(stop, self.run_rows(inputs)).await
     }
 
     fn run_listed_rows<'s, 'a: 's>(
@@ -176,8 +175,7 @@ impl Rows {
         stop: impl Future<Output = ()>,
         inputs: impl Inputs<'a, K>,
     ) -> Result<Outputs> {
-        let done = deadline::unless(stop, self.run(inputs)).await;
-        done.unwrap_or_else(|| Err(RunError::Cancelled.into()))
+        deadline::run_unless(stop, self.run(inputs)).await
     }
 
     /// The program for so many rows, with its plan: to compile it before the first request, to
