@@ -4,10 +4,15 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use onetrip::{Device, Error, GpuCommandBatch, Wgsl};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
+
+/// Each test holds it: a run on zeros needs a core that no other test has.
+static CORES: AsyncMutex<()> = AsyncMutex::const_new(());
 
 #[tokio::test]
 async fn the_first_run_of_a_short_program_finds_its_memory() {
+    let _cores = CORES.lock().await;
     let device = Device::cpu();
     let batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", [64, 64]);
@@ -21,6 +26,7 @@ async fn the_first_run_of_a_short_program_finds_its_memory() {
 
 #[tokio::test]
 async fn runs_on_zeros_count_nowhere_and_fill_no_resident() {
+    let _cores = CORES.lock().await;
     let device = Device::cpu();
     let total = device.resident(&[1.0_f32, 2.0], 2).unwrap();
     let batch = GpuCommandBatch::new(&device);
@@ -43,6 +49,7 @@ async fn runs_on_zeros_count_nowhere_and_fill_no_resident() {
 /// Zeros may be wrong for a program whose data will be right.
 #[tokio::test]
 async fn a_fault_of_the_zeros_is_no_error() {
+    let _cores = CORES.lock().await;
     let device = Device::cpu();
     let batch = GpuCommandBatch::new(&device);
     let ids = batch.input::<u32>("ids", 3);
@@ -62,6 +69,7 @@ async fn a_fault_of_the_zeros_is_no_error() {
 /// Inputs that no operation reads may be longer than memory, one or all together.
 #[tokio::test]
 async fn long_inputs_that_nothing_reads_are_not_filled() {
+    let _cores = CORES.lock().await;
     let device = Device::cpu();
     // The bytes of sixteen of the longest are more than a `u64` counts.
     for (count, len) in [(1, 1 << 40), (100, 1 << 20), (16, 1 << 58)] {
@@ -86,6 +94,7 @@ async fn compiling_does_not_wait_for_other_runs() {
         @group(0) @binding(0) var<storage, read> x: array<f32>;
         @group(0) @binding(1) var<storage, read_write> y: array<f32>;
         @compute @workgroup_size(2) fn main() { y[0] = x[0] + 1.0; y[1] = x[1] + 1.0; }";
+    let _cores = CORES.lock().await;
     let device = Device::cpu();
     let total = device.resident(&[1.0_f32; 2], 2).unwrap();
     let (release, released) = mpsc::channel::<()>();
@@ -132,6 +141,7 @@ async fn compiling_does_not_wait_for_other_runs() {
 #[test]
 fn a_thread_that_waits_reserves_no_inputs() {
     const LEN: usize = 3 << 20;
+    let _cores = CORES.blocking_lock();
     let device = Device::cpu();
     let batch = GpuCommandBatch::new(&device);
     batch.input::<f32>("x", LEN).cumsum(0).download();
@@ -148,6 +158,7 @@ fn a_thread_that_waits_reserves_no_inputs() {
 
 #[tokio::test]
 async fn a_resident_takes_the_value_of_another() {
+    let _cores = CORES.lock().await;
     let device = Device::cpu();
     let [from, to] = [1.0_f32, 2.0].map(|x| device.resident(&[x; 3], 3).unwrap());
     let batch = GpuCommandBatch::new(&device);
@@ -159,6 +170,7 @@ async fn a_resident_takes_the_value_of_another() {
 /// Slots and inputs are reserved up to 256 MiB. A plan of more memory than the host has compiles without it.
 #[tokio::test]
 async fn memory_is_reserved_up_to_a_limit() {
+    let _cores = CORES.lock().await;
     for (elements, reserved) in [(3_usize << 20, true), (80 << 20, false), (1 << 45, false)] {
         let device = Device::cpu();
         let batch = GpuCommandBatch::new(&device);
