@@ -105,7 +105,7 @@ pub use batch::{
     ReadView, Resident, RowResult, Rows, StageProfile, Tensor, UploadData, ValueKey, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
-pub use batch::{LoadOptions, SaveOptions, TensorType, Weights};
+pub use batch::{CpuKernels, LoadOptions, SaveOptions, TensorType, Weights};
 pub use bytemuck;
 pub use calibrate::Progress;
 pub use cost::{

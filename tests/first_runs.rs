@@ -58,12 +58,14 @@ async fn a_fault_of_the_zeros_is_no_error() {
     let y = table.gather(ids - 1, 0);
     let program = batch.compile().await.unwrap();
     let metrics = device.metrics();
-    assert_eq!((metrics.cpu_runs, metrics.failed), (0, 0), "{metrics}");
+    assert_eq!((metrics.cpu_runs, metrics.failed, metrics.faults), (0, 0, 0), "{metrics}");
     let outputs = program.run([(ids, &[1, 2, 1])]).await.unwrap();
     assert_eq!(outputs.read(y).await.unwrap(), [5.0, 6.0, 5.0]);
     let fault = program.run([(ids, &[1, 0, 1])]).await.unwrap_err();
     assert!(matches!(fault, Error::Fault(_)), "{fault}");
-    assert_eq!(device.metrics().failed, 1);
+    let metrics = device.metrics();
+    assert_eq!((metrics.failed, metrics.faults), (1, 1));
+    assert!(metrics.to_string().contains("1 failed, 1 of them by faults in data"), "{metrics}");
 }
 
 /// Inputs that no operation reads may be longer than memory, one or all together.

@@ -99,7 +99,7 @@ async fn what_never_fits_is_an_error_at_once() {
         };
         assert!(needs >= 4 * 300 * 300 && budget == BUDGET, "{error}");
         let metrics = device.metrics();
-        assert_eq!((metrics.failed, metrics.cancelled), (1, 0), "{metrics:?}");
+        assert_eq!((metrics.failed, metrics.faults, metrics.cancelled), (1, 0, 0), "{metrics:?}");
     }
 }
 

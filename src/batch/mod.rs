@@ -33,6 +33,7 @@ mod program;
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod blocking;
+mod cpu_kernel;
 mod input;
 mod last_run;
 mod profile;
@@ -44,10 +45,11 @@ mod weights;
 mod wgsl;
 
 pub use command_batch::{GpuCommandBatch, PlaceGuard};
+pub use cpu_kernel::CpuKernel;
 pub use input::{Input, InputPair, Inputs};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 #[cfg(feature = "safetensors")]
-pub use program::{LoadOptions, SaveOptions};
+pub use program::{CpuKernels, LoadOptions, SaveOptions};
 pub use program::{Outputs, Program, RowResult, Rows};
 pub use read::ReadView;
 pub use resident::Resident;
@@ -58,4 +60,4 @@ pub use values::{AnyId, BufferId, KeyOf, Operand, OptionalOperand, Tensor, Value
 pub(crate) use values::{OperationResult, TensorResult};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};
-pub use wgsl::{CpuKernel, KernelInput, Wgsl};
+pub use wgsl::{KernelInput, Wgsl};

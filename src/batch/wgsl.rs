@@ -3,13 +3,14 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::cpu_kernel::{CpuKernel, CpuTwin};
 use super::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::error::MistakeKind;
 use crate::exec::gpu::check_custom;
 use crate::graph::NodeId;
-use crate::ops::{CpuFunction, CustomKernel, MOST_BINDINGS, MOST_INPUTS, Op, Type, check_size};
+use crate::ops::{CustomKernel, MOST_BINDINGS, MOST_INPUTS, Op, Type, check_size};
 use crate::record::{Record, Recorder, Refusal, UntypedId};
 use crate::residents::Handle;
 
@@ -137,22 +138,18 @@ impl Wgsl {
             }
             .into());
         }
-        if let Some(CpuTwin { inputs, result, .. }) = on_cpu {
+        if let Some(twin) = on_cpu {
             let wanted: Vec<DType> = types.iter().map(|ty| ty.dtype).collect();
-            if (&wanted[..], dtype) != (inputs, *result) {
+            if let Some(misfit) = twin.misfit(&wanted, dtype) {
+                let hint = match twin.inputs.len().cmp(&wanted.len()) {
+                    Ordering::Greater => " (is an `input` missing?)",
+                    Ordering::Less => " (is an `input` too many?)",
+                    Ordering::Equal => "",
+                };
                 return Err(MistakeKind::Parameter {
                     what: "the function of `Wgsl::on_cpu`",
                     must: "of the element types of the inputs, in order, and of the result",
-                    given: format!(
-                        "{}, where the kernel has {}{}",
-                        signature(inputs, *result),
-                        signature(&wanted, dtype),
-                        match inputs.len().cmp(&wanted.len()) {
-                            Ordering::Greater => " (is an `input` missing?)",
-                            Ordering::Less => " (is an `input` too many?)",
-                            Ordering::Equal => "",
-                        }
-                    ),
+                    given: misfit + hint,
                 }
                 .into());
             }
@@ -203,50 +200,6 @@ kernel_inputs! {
     &Resident<T>: |resident| InputValue::Resident(resident.handle().clone());
 }
 
-/// A function that computes a kernel [on the CPU](Wgsl::on_cpu): of a slice of each input, up to seven, and of the elements
-/// of the result, such as `|x: &[f32], ids: &[u32], y: &mut [f32]|`. The compiler finds `Types`, those of the elements.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no function for a kernel on the CPU",
-    note = "it takes a slice of each input, in order, and the result, such as `|x: &[f32], y: &mut [f32]|`",
-    note = "it is called from any thread: what it captures is `Send`, `Sync` and `'static`"
-)]
-pub trait CpuKernel<Types> {
-    /// The function with its element types.
-    #[doc(hidden)]
-    fn twin(self) -> CpuTwin;
-}
-
-/// A function that computes a kernel on the CPU.
-#[derive(Clone, Debug)]
-pub struct CpuTwin {
-    inputs: &'static [DType],
-    result: DType,
-    function: CpuFunction,
-}
-
-macro_rules! kernels {
-    ($($input:ident $at:tt),*) => {
-        impl<Kernel, Output: Element, $($input: Element),*> CpuKernel<($($input,)* Output,)> for Kernel
-        where
-            Kernel: Fn($(&[$input],)* &mut [Output]) + Send + Sync + 'static,
-        {
-            fn twin(self) -> CpuTwin {
-                let call = move |_inputs: &[&[u8]], result: &mut [u8]| {
-                    // Recording checks the number and the types of inputs, so that no slice is empty for lack of them.
-                    self(
-                        $($input::in_place(_inputs[$at]).unwrap_or_default(),)*
-                        Output::in_place_mut(result).unwrap_or_default(),
-                    );
-                };
-                let (inputs, result) = (&[$($input::DTYPE),*], Output::DTYPE);
-                CpuTwin { inputs, result, function: CpuFunction::new(call) }
-            }
-        }
-    };
-}
-kernels!();
-tuples!(kernels);
-
 /// Kernels of the user's own.
 impl GpuCommandBatch {
     /// A kernel of the caller's own, in WGSL, as an operation of this batch with a result of `shape`. Elements that it
@@ -291,7 +244,8 @@ impl GpuCommandBatch {
     /// ```
     ///
     /// A number that the kernel needs is an input of one element, or part of the source. A program with such a kernel
-    /// has no [`rows`](crate::Program::rows), and cannot be saved if the kernel has a function for the CPU.
+    /// has no [`rows`](crate::Program::rows). A file of it holds the source without the function for the CPU, which
+    /// [`LoadOptions::on_cpu`](crate::LoadOptions::on_cpu) gives again.
     ///
     /// It is a mistake if the number of workgroups was not said or is 0. So is a function for the CPU that takes other
     /// element types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not
@@ -338,10 +292,4 @@ fn check_dtypes(inputs: &[&Type], result: DType) -> Result<(), MistakeKind> {
     let given =
         format!("{result}; make the result `{}`, and `cast::<{result}>()` it", like(result));
     Err(MistakeKind::Parameter { what: "the result", must, given })
-}
-
-/// The element types of a kernel in words.
-fn signature(inputs: &[DType], result: DType) -> String {
-    let inputs: Vec<String> = inputs.iter().map(DType::to_string).collect();
-    format!("({}) to {result}", inputs.join(", "))
 }

@@ -303,11 +303,6 @@ pub enum DataError {
         /// The mistake.
         reason: String,
     },
-    /// A kernel with a function for the CPU, in a program that is to be saved.
-    #[error(
-        "{0} has a function for the CPU, which no file holds; record it without `on_cpu`, for GPUs alone"
-    )]
-    Function(Origin),
     /// A file has no tensor of the name.
     #[error("{file}: there is no tensor {}{}", quoted(name), other_tensors(name, there))]
     NoTensor {

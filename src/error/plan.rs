@@ -78,8 +78,8 @@ pub enum PlanError {
     },
     /// A kernel of the user's own has no function for the CPU, and the batch would have to run there.
     #[error(
-        "{place}: wgsl: the batch runs on the CPU, and this kernel has no function for it; let the batch run on a GPU, or record \
-         the kernel with `Wgsl::on_cpu`; a program file keeps no such function"
+        "{place}: wgsl: the batch runs on the CPU, and this kernel has no function for it; let the batch run on a GPU, or \
+         give one by `Wgsl::on_cpu`, for a program of a file by `LoadOptions::on_cpu`"
     )]
     GpuOnly {
         /// The place where it was recorded.

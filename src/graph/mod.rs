@@ -77,6 +77,10 @@ impl Graph {
         self.nodes[id].name = name;
     }
 
+    pub fn set_op(&mut self, id: NodeId, op: Op) {
+        self.nodes[id].op = op;
+    }
+
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)
     }

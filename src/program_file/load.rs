@@ -1,6 +1,6 @@
 //! Files become programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::TEXT;
@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::error::{DataError, Origin, Result, quoted};
 use crate::exec::Patch;
 use crate::graph::{Graph, NodeId};
-use crate::ops::{Op, Type};
+use crate::ops::{CustomKernel, Op, Type};
 use crate::record::Record;
 use crate::residents::{Handle, Keep, SliceUpdate, Storage};
 
@@ -135,6 +135,7 @@ impl Loader<'_> {
         let batch = GpuCommandBatch::new(self.device);
         let mut recorded = Record::clone(&batch.recorded());
         (recorded.graph, recorded.made_at) = (Arc::new(graph), None);
+        self.give_functions(&mut recorded)?;
         let node = |at: u32| {
             let node = nodes.get(at as usize).copied();
             node.ok_or_else(|| unreadable(self.file, format!("there is no node {at}")))
@@ -170,6 +171,52 @@ impl Loader<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Gives kernels the functions for the CPU that the options bring.
+    fn give_functions(&self, recorded: &mut Record) -> Result<()> {
+        let refused = |reason| unreadable(self.file, Unreadable::Refused(reason));
+        let given = &self.options.on_cpu.0;
+        let mut sources: BTreeMap<&str, Arc<str>> = BTreeMap::new();
+        let graph = Arc::clone(&recorded.graph);
+        let custom = graph.iter().filter_map(|(id, node)| match &node.op {
+            Op::Custom(kernel) => Some((id, node, kernel)),
+            _ => None,
+        });
+        let mut entries = BTreeSet::new();
+        for (id, node, kernel) in custom {
+            let entry = &*kernel.entry;
+            entries.insert(entry);
+            let Some(twin) = given.get(entry) else { continue };
+            let source = sources.entry(entry).or_insert_with(|| Arc::clone(&kernel.source));
+            let of = format!("the kernel {} recorded at {}", quoted(entry), node.place);
+            if *source != kernel.source {
+                return Err(refused(format!(
+                    "{of} has another source than one before with this entry point, so that `LoadOptions::on_cpu` is for \
+                     one of them; give each an entry point of its own before the program is saved"
+                )));
+            }
+            let inputs: Vec<_> = node.inputs.iter().map(|&input| graph[input].ty.dtype).collect();
+            if let Some(misfit) = twin.misfit(&inputs, node.ty.dtype) {
+                return Err(refused(format!("the function for {of} is of {misfit}")));
+            }
+            let function = Some(recorded.functions.len() as u32);
+            recorded.functions.push(twin.function.clone());
+            let kernel = CustomKernel { function, ..CustomKernel::clone(kernel) };
+            recorded.graph_mut().set_op(id, Op::Custom(Arc::new(kernel)));
+        }
+        let Some(stray) = given.keys().find(|name| !sources.contains_key(&***name)) else {
+            return Ok(());
+        };
+        let entries = match entries.len() {
+            0 => "it has no kernels of its own".to_owned(),
+            _ => {
+                let entries: Vec<String> = entries.into_iter().map(quoted).collect();
+                format!("its kernels have {}", entries.join(", "))
+            }
+        };
+        let stray = quoted(stray);
+        Err(refused(format!("no kernel has the entry point {stray} of `LoadOptions::on_cpu`; {entries}")))
     }
 
     /// Fills uploads and residents.

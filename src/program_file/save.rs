@@ -31,8 +31,10 @@ impl Program {
     /// Outputs and kept values without a name get one: `output0`, `kept0` and so on. Tensors have the names of the
     /// values that [bind](GpuCommandBatch::bind) or upload them, else `resident0` or `upload0`.
     ///
+    /// No file holds a [function for the CPU](crate::Wgsl::on_cpu) of a kernel:
+    /// [`LoadOptions::on_cpu`](crate::LoadOptions::on_cpu) gives it again.
+    ///
     /// # Errors
-    /// [`DataError::Function`] if a kernel has a [function for the CPU](crate::Wgsl::on_cpu), which no file holds;
     /// [`DataError::File`] if the file cannot be written; as [`Resident::read`](crate::Resident::read).
     pub async fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.save_with(path, SaveOptions::default()).await
@@ -147,10 +149,6 @@ struct FileWriter<'a> {
 
 impl<'a> FileWriter<'a> {
     fn new(recorded: &'a Record, options: SaveOptions) -> Result<Self> {
-        let holds = |op: &Op| matches!(op, Op::Custom(kernel) if kernel.function.is_some());
-        if let Some((id, _)) = recorded.graph.iter().find(|(_, node)| holds(&node.op)) {
-            return Err(DataError::Function(recorded.origin(id)).into());
-        }
         let positions = positions(&recorded.graph);
         let names = recorded.names.iter().map(|(name, node)| (name.to_owned(), positions[&node]));
         let names: BTreeMap<_, _> = names.collect();

@@ -6,7 +6,7 @@ mod damaged;
 mod hostile;
 
 use onetrip::{
-    Causal, CellWeights, DataError, Device, Error, GpuCommandBatch, LoadOptions, LstmState,
+    Causal, CellWeights, CpuKernels, DataError, Device, Error, GpuCommandBatch, LoadOptions, LstmState,
     Program, Recurrence, Resident, Result, SaveOptions, Weights, Wgsl,
 };
 use safetensors::tensor::{Dtype, TensorView};
@@ -227,11 +227,61 @@ async fn own_kernels_travel_as_text_if_asked_for() -> Result<()> {
         assert_eq!(outputs.read::<f32>("y").await?, [2.0, 4.0, 6.0]);
     }
 
-    let line = line!() + 1;
-    batch.wgsl::<f32>(kernel.on_cpu(|x: &[f32], y: &mut [f32]| y.copy_from_slice(x)), 3);
-    let error = batch.to_bytes().await.unwrap_err();
-    assert!(matches!(error, Error::Data(DataError::Function(_))), "{error}");
-    assert!(error.to_string().contains(&format!("main.rs:{line}")), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_load_gives_kernels_their_functions_for_the_cpu() -> Result<()> {
+    fn twice(x: &[f32], y: &mut [f32]) {
+        y.iter_mut().zip(x).for_each(|(y, x)| *y = x * 2.0);
+    }
+    let device = Device::cpu();
+    let batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", 3);
+    let kernel = |x| Wgsl::new(TWICE).input(x).groups([1, 1, 1]);
+    // One with a function, one without, and one that nothing reads.
+    let doubled = batch.wgsl::<f32>(kernel(x).on_cpu(twice), 3);
+    batch.wgsl::<f32>(kernel(doubled), 3).named("y");
+    batch.wgsl::<f32>(kernel(x), 3);
+    let file = Weights::from_bytes(batch.to_bytes().await?)?;
+    let load = async |on_cpu: CpuKernels, file: &Weights| {
+        let options = LoadOptions { wgsl: true, on_cpu, ..LoadOptions::default() };
+        Program::load_with(&device, file, options).await
+    };
+    let program = load(CpuKernels::new().with("main", twice), &file).await?;
+    let outputs = program.run([("x", &[1.0_f32, 2.0, -3.0])]).await?;
+    assert_eq!(outputs.read::<f32>("y").await?, [4.0, 8.0, -12.0]);
+    // A loaded program is saved and loaded like any other.
+    let again = Weights::from_bytes(program.to_bytes().await?)?;
+    let program = load(CpuKernels::new().with("main", twice), &again).await?;
+    let outputs = program.run([("x", &[0.5_f32, 0.0, 1.0])]).await?;
+    assert_eq!(outputs.read::<f32>("y").await?, [2.0, 0.0, 4.0]);
+
+    let wrong = [
+        (CpuKernels::new(), "`LoadOptions::on_cpu`"),
+        (CpuKernels::new().with("twice", twice), "kernels have \"main\""),
+        (
+            CpuKernels::new().with("main", |_: &[f32], _: &[f32], _: &mut [f32]| ()),
+            "is of (f32, f32) to f32, where the kernel has (f32) to f32",
+        ),
+        (CpuKernels::new().with("main", |_: &[i32], _: &mut [f32]| ()), "(i32) to f32"),
+    ];
+    for (functions, text) in wrong {
+        let error = load(functions, &file).await.unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+
+    batch.wgsl::<f32>(Wgsl::new(&TWICE.replace("2.0", "3.0")).input(x).groups([1, 1, 1]), 3);
+    let line = line!() - 1;
+    let mixed = Weights::from_bytes(batch.to_bytes().await?)?;
+    let error = load(CpuKernels::new().with("main", twice), &mixed).await.unwrap_err().to_string();
+    assert!(error.contains("another source") && error.contains(&format!("main.rs:{line}")), "{error}");
+
+    let batch = GpuCommandBatch::new(&device);
+    batch.input::<f32>("x", 1).exp().named("y");
+    let plain = Weights::from_bytes(batch.to_bytes().await?)?;
+    let error = load(CpuKernels::new().with("main", twice), &plain).await.unwrap_err().to_string();
+    assert!(error.contains("no kernels of its own"), "{error}");
     Ok(())
 }
 

@@ -23,7 +23,7 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ("by `Program::save`", "by `batch.toBytes()`"),
     ("load it with `LoadOptions::wgsl`", "load it with the option `{ wgsl: true }`"),
     (
-        "let the batch run on a GPU, or record the kernel with `Wgsl::on_cpu`; a program file keeps no such function",
+        "let the batch run on a GPU, or give one by `Wgsl::on_cpu`, for a program of a file by `LoadOptions::on_cpu`",
         "open the device by `Device::gpu()`",
     ),
     ("`Device::gpu()` and `ONETRIP_BACKEND=gpu` take any", "`Device::gpu()` takes any"),

@@ -15,6 +15,6 @@ mod signature;
 
 pub use self::compiled::Program;
 #[cfg(feature = "safetensors")]
-pub use self::file_options::{LoadOptions, SaveOptions};
+pub use self::file_options::{CpuKernels, LoadOptions, SaveOptions};
 pub use self::outputs::Outputs;
 pub use self::rows::{RowResult, Rows};

@@ -67,7 +67,8 @@ counters! {
     counts {
         CpuRuns cpu_runs "Runs finished on the host's cores";
         GpuRuns gpu_runs "Runs finished on the GPU";
-        Failed failed "Runs that ended with an error";
+        Failed failed "Runs that ended with an error, faults in their data included";
+        Faults faults "Runs that ended with a fault in their data, such as an index out of range";
         Repeated repeated "Attempts at a run whose GPU was lost, and which were repeated";
         Cancelled cancelled "Runs that were dropped before they were done";
         Late late "Runs that missed their deadline";
@@ -157,6 +158,7 @@ impl fmt::Display for Metrics {
         let sides = if sides.is_empty() { sides } else { format!(" ({sides})") };
         write!(f, "{runs}{sides}, {} failed", self.failed)?;
         let others = nonzero(&[
+            (self.faults, "of them by faults in data"),
             (self.running, "under way"),
             (self.cancelled, "cancelled"),
             (self.late, "late"),
