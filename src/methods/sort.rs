@@ -37,7 +37,8 @@ operations! {
     fn argsort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, u32> = sorted(x, axis, order, None, Sorted::Positions),
         ALL, BEFORE, EXACT, "Where along `axis` the elements in order are.";
     /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else
-    /// the least; of equal elements the first ones. It is a mistake if the axis is shorter than k.
+    /// the least; of equal elements the first ones. Both results have the shape of x with k along `axis`. It is a mistake if the
+    /// axis is shorter than k.
     #[doc(alias = "topk")]
     fn top_k<T: Element>(x: T; k: usize, axis: isize, order: SortOrder) -> (Tensor<'b, T>, Tensor<'b, u32>) = {
         let values = sorted(x, axis, order, Some(k), Sorted::Values)?;

@@ -20,7 +20,8 @@ use crate::exec::HostBuffer;
 use crate::ops::{Op, Type, check_size};
 use crate::record::{Recorder, UntypedId};
 
-/// Uploads and inputs. The batch owns the data of uploads until it is dropped. A run on the host's cores reads it in
+/// Uploads and inputs. The data of uploads live as long as the batch and the programs
+/// compiled from it. A run on the host's cores reads it in
 /// place. Each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
 ///
 /// Uploading a slice copies it into the batch. A vector of 32-bit elements that is passed by value is not copied, and

@@ -33,12 +33,13 @@ operations! {
         /// ```
     }
 
-    /// The number of times that each of 0 to `bins` − 1 is among `x`. Other numbers are not counted, as outside of the
+    /// The number of times that each of 0 to `bins` − 1 is among `x`, of shape `[bins]`. Other numbers are not counted, as outside of the
     /// bins of NumPy's `histogram` and PyTorch's `histc`. This is NumPy's `bincount`: the bins are whole numbers.
     #[doc(alias = "bincount")]
     fn histogram<T: Index>(x: T; bins: usize) -> Tensor<'b, u32> = histogram(x, bins),
         "i32 u32", AROUND, EXACT, "How often each number below a bound is there.";
-    /// The first `size` positions in row-major order where `mask` is true, and the number of all such positions.
+    /// The first `size` positions in row-major order where `mask` is true, of shape `[size]`, and the number of all such
+    /// positions, a scalar.
     /// Entries past the last position hold the number of elements. It is a mistake if `size` is more than that.
     ///
     /// NumPy's `flatnonzero` with a shape that does not depend on the data.

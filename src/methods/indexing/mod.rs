@@ -52,7 +52,8 @@ operations! {
     #[doc(alias = "index_select")]
     fn gather<T: Element, I: Index>(table: T, indices: I; axis: isize) -> Tensor<'b, T> = looked_up(table, indices, axis, |axis| Op::Gather { name: "gather", axis }),
         ALL, STORED, EXACT, "Elements at indices along an axis.";
-    /// The rows of `table` (its first axis) at `ids`: [`gather`](Self::gather) along axis 0.
+    /// The rows of `table` (its first axis) at `ids`: [`gather`](Self::gather) along axis 0. Of a table of `[n, …]` and ids of
+    /// shape s, the result is `[s…, …]`.
     fn embedding<T: Element, I: Index>(table: T, ids: I) -> Tensor<'b, T> = looked_up(table, ids, 0, |axis| Op::Gather { name: "embedding", axis }),
         ALL, STORED, EXACT, "Rows at indices.";
     /// For each element its own index along `axis`: y[i, j] = x[indices[i, j], j] for axis 0 of a matrix. Off the axis
@@ -62,7 +63,8 @@ operations! {
         ALL, STORED, EXACT, "For each element its own index along an axis.";
     /// For each value, the number of elements of the ascending vector `sorted` that are less; with
     /// [`SearchSide::Right`], the number that are not greater. The value would go there, before or after its equals.
-    /// NaN counts as greater than all numbers, as in NumPy.
+    /// NaN counts as greater than all numbers, as in NumPy. The result has the shape of `values`. It is a mistake if
+    /// `sorted` is no vector.
     fn searchsorted<T: Numeric>(sorted: T, values: T; side: SearchSide) -> Tensor<'b, u32> = Ok(sorted.batch().record(Op::SearchSorted { side }, &[sorted.value(), values.value()])),
         NUMERIC, "everything before and after; the vector searched is stored", EXACT, "Where numbers would go among ascending ones.";
 }

@@ -27,7 +27,8 @@ impl<T: Numeric> Term<'_, T> {
 impl GpuCommandBatch {
     /// Einstein's summation by NumPy's rules: `subscripts` names the axes of each operand and, after `->`, those of the
     /// result; letters that the result lacks are summed over. `"bij,bjk->bik"` is a batched matrix product, `"ii->i"` a
-    /// diagonal, `"...i->..."` a sum over the last axis. Sizes of 1 broadcast.
+    /// diagonal, `"...i->..."` a sum over the last axis. Sizes of 1 broadcast. It is a mistake if the subscripts cannot be
+    /// read, do not fit an operand, or give one letter two sizes.
     ///
     /// Two operands at a time become one: a matrix product where both have axes of their own, else an
     /// elementwise product, summed. Of more than two, those go first whose product takes the fewest multiplications.

@@ -33,7 +33,8 @@ operations! {
 
     /// The matrix product by NumPy's rules: `[…, m, k] · […, k, n]` is `[…, m, n]` with leading dimensions
     /// broadcast; a vector on the left is a row, on the right a column, whose axis vanishes.
-    /// Transposed operands cost nothing. `f16` is summed in `f32`; integers wrap.
+    /// Transposed operands cost nothing. `f16` is summed in `f32`; integers wrap. It is a mistake if an operand is a scalar,
+    /// if the sizes k differ, or if leading dimensions do not broadcast.
     #[doc(alias = "dot")]
     #[doc(alias = "bmm")]
     #[doc(alias = "mm")]
@@ -43,8 +44,8 @@ operations! {
     /// `f16` products are the same with all of them.
     fn matmul_with<T: Float>(x: T, w: T; precision: Precision) -> Tensor<'b, T> = Ok(product(x, w, precision)),
         FLOAT, TURNED, SUMMED, "The matrix product, as exact as asked for: `f32` may be multiplied on matrix units.";
-    /// x·w + b: a dense layer, with `b` broadcast over the rows. It is a mistake if `b` broadcasts to more than x·w. The shapes are those of [`matmul`](Self::matmul), so
-    /// `w` is [inputs, outputs]. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that, or read the
+    /// x·w + b, a dense layer: `x` of `[…, inputs]`, `w` of `[inputs, outputs]`, and `b` of `[outputs]` or another shape that
+    /// broadcasts to that of x·w, `[…, outputs]`. It is a mistake if `b` broadcasts to more. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that, or read the
     /// file by `Weights::resident_transposed`. Weights
     /// that stay on the device are residents, and stand as `&w`.
     ///

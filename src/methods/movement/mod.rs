@@ -19,8 +19,8 @@ use crate::record::UntypedId;
 use crate::residents::SliceUpdate;
 
 operations! {
-    /// Movement. All but [`concat`](GpuCommandBatch::concat) and [`pad`](GpuCommandBatch::pad) are views, folded into
-    /// their readers. A reshape that strides cannot express, and a view that is itself an output, is copied.
+    /// Movement. All but [`concat`](GpuCommandBatch::concat), [`pad`](GpuCommandBatch::pad) and
+    /// [`replace_slice`](GpuCommandBatch::replace_slice) are views, which their readers fold into their loads. A reshape that strides cannot express, and a view that is itself an output, is copied.
     "movement";
     example {
         ///
@@ -131,7 +131,8 @@ operations! {
     #[doc(alias = "slice_scatter")]
     fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice(state, new, axis, at),
         ALL, ANYTHING, EXACT, "A tensor with others in place of its elements from one place of an axis on.";
-    /// A border of `value`: `(before, after)` elements along each axis.
+    /// A border of `value`: `(before, after)` elements for each axis, which grows by both. A list of another length is a
+    /// mistake. `x.pad([(0, 0), (1, 2)], 0.0)` puts one column of zeros before a matrix, and two behind it.
     fn pad<T: Element>(x: T; border: impl AsRef<[(usize, usize)]>, value: T) -> Tensor<'b, T> = pad(x, border, value),
         ALL, ANYTHING, EXACT, "A border of one value around a tensor.";
 
@@ -142,7 +143,8 @@ operations! {
 
 /// Tensors end to end.
 impl GpuCommandBatch {
-    /// The tensors end to end along `axis`; all their other axes must be equal. They come as an array, a slice or a
+    /// The tensors end to end along `axis`; all their other axes must be equal. No tensor, and an axis out of range, are
+    /// mistakes. They come as an array, a slice or a
     /// vector of tensors or ids.
     #[doc(alias = "cat")]
     #[doc(alias = "concatenate")]

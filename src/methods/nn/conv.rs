@@ -116,7 +116,9 @@ operations! {
 
     /// The sums of `x` times filters in each window: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
     /// groups, size]` and, if there is one, a `bias` of `[filters]`. The result is `[batch, filters, n]` with
-    /// n = ⌊(length + padding − dilation·(size − 1) − 1) / stride⌋ + 1, where padding is that of both ends.
+    /// n = ⌊(length + padding − dilation·(size − 1) − 1) / stride⌋ + 1, where padding is that of both ends. It is a mistake if
+    /// `groups` does not divide the channels and the filters. So are channels of `x` and `w` that do not fit, and a window
+    /// longer than its padded axis.
     fn conv1d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: Conv1d) -> Tensor<'b, T> = convolved(x, w, x.optional(bias), &conv),
         NUMERIC, CONVOLVED, SUMMED, "Filters that slide along one axis, with stride, padding, dilation and groups.";
     /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters,

@@ -26,7 +26,19 @@ impl Program {
     /// inputs. The program must be recorded with two rows or more: `batch.input("x", [2, features])`.
     ///
     /// Dropping the future stops the run; the counters say that it was cancelled. The first run of each size plans and
-    /// compiles: a service calls [`Rows::program`] for 1, 2, 4, … rows before its first request.
+    /// compiles: a service calls [`Rows::warm_up`] before its first request.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [2, 3]); // Recorded with two rows.
+    /// let y = x.sum(1);
+    /// let program = batch.compile().await?;
+    /// let outputs = program.run_rows([(x, &[1.0; 15])]).await?; // Five rows.
+    /// assert_eq!(outputs.read(y).await?, [3.0; 5]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`rows`](Self::rows) and [`Rows::run`].
@@ -113,7 +125,8 @@ impl Rows {
     /// when it runs. Vectors of inputs are copied, chunk by chunk.
     ///
     /// # Errors
-    /// As [`Program::run`], and positions in them count all rows. [`RowsError`] for data that is no whole number of
+    /// As [`Program::run`], and positions in them count all rows; as [`program`](Self::program), for a size that is run for
+    /// the first time. [`RowsError`] for data that is no whole number of
     /// rows, and for inputs with different numbers of rows; also for no rows, if an output is a greatest or least
     /// element.
     pub fn run<'s, 'a: 's, K>(

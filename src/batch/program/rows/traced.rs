@@ -88,8 +88,8 @@ impl Program {
         Ok(Rows { program: self.clone(), plans: Arc::clone(plans) })
     }
 
-    /// As [`rows`](Self::rows), whose plans [`run_rows`](Self::run_rows) uses too, but for the inputs of these names, ids or tensors alone. Other inputs are given whole. Each
-    /// call traces the program anew, and the [`Rows`] that it returns hold their own plans: keep them.
+    /// As [`rows`](Self::rows), for the inputs of these names, ids or tensors alone. Other inputs are given whole. Each call
+    /// traces the program anew, and the [`Rows`] that it returns have plans of their own: keep them.
     ///
     /// ```
     /// # pollster::block_on(async {
