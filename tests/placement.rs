@@ -29,7 +29,7 @@ async fn a_batch_runs_where_it_is_placed_or_says_that_it_cannot() {
         assert_eq!(batch.stats().backend, Some(Backend::Cpu));
         assert!(!batch.stats().predicted_time.is_zero());
         let page = batch.explain().unwrap().to_string();
-        let says = page.contains(&format!("placed by {placement}: cpu"));
+        let says = page.contains(&format!("placed by `Placement::{placement:?}`: cpu"));
         assert_eq!(says, placement != Placement::Auto, "{page}");
     }
     batch.set_placement(Placement::Gpu);

@@ -57,6 +57,20 @@ impl GpuCommandBatch {
     /// The future is `Send` and may be dropped at any time; the batch then holds no results. Runs of one batch take
     /// turns. A run uses what was recorded and written by the time its turn comes.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload(&[1.0_f32, -2.0]);
+    /// let y = (x * 3.0).relu();
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?, [3.0, 0.0]);
+    /// batch.write(x, &[-1.0, 4.0])?;
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?, [0.0, 12.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// - [`Error::Record`](crate::Error::Record): every mistake made while recording.
     /// - [`Error::Plan`](crate::Error::Plan): there is nothing to compute, the device cannot hold the graph, or the

@@ -19,6 +19,17 @@ impl Device {
     /// `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice; with `gpu`, a software adapter will
     /// do. `ONETRIP_ADAPTER` picks the GPU whose name contains it, ignoring case, or whose PCI bus ID it is.
     ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// let device = onetrip::Device::auto().await?;
+    /// if let Some(reason) = &device.info().fallback {
+    ///     eprintln!("on the cores alone: {reason}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`DeviceError`](crate::DeviceError) if a variable is not understood, or asks for a GPU that is not there.
     pub fn auto() -> BoxFuture<'static, Result<Self>> {

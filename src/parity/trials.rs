@@ -89,7 +89,7 @@ fn what_was_misjudged_near_a_tie_goes_to_the_right_side_either_way() {
             "cpu 43.0 ms, gpu 61.0 ms"
         };
         assert!(page.contains(&format!("measured: {said}")), "{page}");
-        assert!(page.contains("placed by what runs took: "), "{page}");
+        assert!(page.contains("placed by times of its runs: "), "{page}");
         assert!(device.profile().to_string().contains("learned: of graphs that were tried"));
     }
 }

@@ -1,7 +1,6 @@
 //! A profile as a picture: that of the plan that ran, with the measured times.
 
 use super::Profile;
-use super::table::BUILD_NOTE;
 use crate::picture::{Picture, Stage};
 
 impl Profile {
@@ -15,8 +14,7 @@ impl Profile {
     fn picture(&self) -> Picture {
         let mut picture = self.explanation.picture();
         picture.title = format!("Profile on {}", self.device);
-        let note = BUILD_NOTE.map(str::to_owned);
-        picture.heading.splice(..0, std::iter::once(self.heading()).chain(note));
+        picture.heading.splice(..0, std::iter::once(self.heading()).chain(self.notes()));
         for (kernel, measured) in picture.kernels.iter_mut().zip(&self.kernels) {
             kernel.measured = measured.time.map(|time| time.as_secs_f64());
         }

@@ -8,6 +8,7 @@ use crate::base::shape::Shape;
 use crate::base::units::{self, bytes, count, seconds};
 use crate::picture::fold::hash;
 use crate::picture::repeats::{ShownSteps, StepLine, fold_steps};
+use crate::session::RunStats;
 
 /// From this many arithmetic operations a byte, the rate of a kernel is printed in operations.
 const INTENSE: u64 = 8;
@@ -29,18 +30,30 @@ impl Profile {
             short(self.stats.predicted_time),
         )
     }
-}
 
-/// The note on the build that a reader needs before the times.
-pub(super) const BUILD_NOTE: Option<&str> = match cfg!(debug_assertions) {
-    true => Some("built with debug assertions: a release build is faster"),
-    false => None,
-};
+    /// The reasons why other runs may be faster.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if cfg!(debug_assertions) {
+            notes.push("built with debug assertions: a release build is faster".to_owned());
+        }
+        let RunStats { pipelines_compiled, pool_misses, .. } = self.stats;
+        let work = [
+            (pipelines_compiled, format!("compiled {}", count(pipelines_compiled, "pipeline"))),
+            (pool_misses, format!("allocated {}", count(pool_misses, "buffer"))),
+        ];
+        let work: Vec<_> = work.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text).collect();
+        if !work.is_empty() {
+            notes.push(format!("this run {}: the next one need not", work.join(" and ")));
+        }
+        notes
+    }
+}
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.heading())?;
-        if let Some(note) = BUILD_NOTE {
+        for note in self.notes() {
             writeln!(f, "  {note}")?;
         }
         let kinds = self.kinds();

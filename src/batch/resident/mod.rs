@@ -277,6 +277,18 @@ impl Device {
     /// Data on a GPU alone is lost with the GPU, even if a [`Recovery`](crate::Recovery) repeats the runs. Call
     /// [`keep_host_copy`](Resident::keep_host_copy) to keep it.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let device = Device::cpu();
+    /// let weight = device.resident(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2])?;
+    /// let batch = GpuCommandBatch::new(&device);
+    /// let y = batch.upload_shaped(&[1.0_f32, 10.0], [1, 2]).matmul(&weight);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?, [31.0, 42.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// [`DataError`] if the data does not fill the shape, or the shape has too many dimensions or elements;
     /// [`DeviceError`] if the device has no room or its GPU is lost.

@@ -118,6 +118,21 @@ impl GpuCommandBatch {
     /// A tensor of `shape` without data, called `name`: a [`Program`](crate::Program) is given it in each run. A
     /// batch that is executed itself needs the data [written](Self::write) before.
     ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", [2, 3]);
+    /// let ids = batch.input::<u32>("ids", 2);
+    /// let y = x.gather(ids, 1);
+    /// let program = batch.compile().await?;
+    /// // Inputs of one element type come in an array, of several types in a tuple of pairs.
+    /// let (rows, columns) = ([1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2_u32, 0]);
+    /// let outputs = program.run(((x, &rows), (ids, &columns))).await?;
+    /// assert_eq!(outputs.read(y).await?, [3.0, 1.0, 6.0, 4.0]);
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// It is a mistake to give a name twice.
     #[track_caller]
     pub fn input<T: Element>(&self, name: &str, shape: impl Into<Shape>) -> Tensor<'_, T> {

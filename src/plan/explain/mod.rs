@@ -114,7 +114,7 @@ impl Explanation {
         };
         let held = bytes(self.placed.held_bytes());
         let budget = match self.backend() {
-            Backend::Gpu => format!("a memory budget counts {held} for a run"),
+            Backend::Gpu => format!("a run takes {held} of memory, transfers included, beside residents"),
             Backend::Cpu => format!("a run takes {held} of memory beside uploads and residents"),
         };
         vec![first, placed_by(&self.placed, self.chosen_by, &self.targets), budget]

@@ -25,11 +25,11 @@ pub(crate) enum ChosenBy {
 impl fmt::Display for ChosenBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Times => Placement::Auto.fmt(f),
-            Self::Measured(_) => f.write_str("what runs took"),
-            Self::Trial => f.write_str("a trial of what is near a tie"),
-            Self::Asked(placement) => placement.fmt(f),
-            Self::Data => f.write_str("data that lies there alone"),
+            Self::Times => f.write_str("predicted times"),
+            Self::Measured(_) => f.write_str("times of its runs"),
+            Self::Trial => f.write_str("a trial, since predictions are close"),
+            Self::Asked(placement) => write!(f, "`Placement::{placement:?}`"),
+            Self::Data => f.write_str("data that lies on one side alone"),
             Self::Kernel => f.write_str("a kernel for the gpu alone"),
         }
     }
