@@ -132,7 +132,9 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
         let twice = program.run(((x, &data), ("x", &data))).await.unwrap_err();
         assert!(matches!(twice, Error::Data(DataError::GivenTwice(_))), "{twice}");
         let missing = program.run(()).await.unwrap_err();
-        assert!(matches!(missing, Error::Data(DataError::NotGiven(_))), "{missing}");
+        let Error::Data(DataError::NotGiven(inputs)) = &missing else { panic!("{missing}") };
+        assert_eq!(inputs.len(), 2);
+        assert!(missing.to_string().contains(") have no data; give them to the run"), "{missing}");
     }
 }
 
@@ -191,10 +193,11 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let neg = format!("neg \"z\" (at tests/programs.rs:{})", line + 2);
     let short = error((x, &[1.0; 3]).into()).await;
     assert!(matches!(short, DataError::Length { given: 3, .. }));
-    let fix = "give as many, or make it of another shape";
+    let fix = "give that many, or make it of another shape";
     says(short, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 3; {fix}"));
     let three_rows = error((x, &[1.0; 6]).into()).await;
-    let rows = format!("{fix}, or run a program with 3 rows by `run_rows`");
+    let rows =
+        format!("{fix}, or call `run_rows`, which takes 3 rows unless an operation mixes them");
     says(three_rows, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 6; {rows}"));
     let fix = "use the id that `input` or `upload` returned";
     let rule =

@@ -269,7 +269,7 @@ async fn mistakes_are_errors_and_change_nothing() {
         let rule = "use the id that `input` or `upload` returned";
         let want = format!("only inputs and uploads take data, and {neg} is an output; {rule}");
         is(b.write_with(y, |_| unreachable!()), &want);
-        let fix = "give as many, or make it of another shape";
+        let fix = "give that many, or make it of another shape";
         let want = format!("{upload} has shape [2] and takes 2 elements, not 3; {fix}");
         is(b.write(x, vec![1.0; 3]), &want);
         b.execute().await.unwrap();

@@ -57,7 +57,8 @@ impl GpuCommandBatch {
     }
 
     /// Gives a value a name, by which runs of a [`Program`](crate::Program) can find it. A name alone does not ask for the
-    /// value: [`download`](Self::download) or [`outputs`](Self::outputs) does. It is a mistake to give a name twice.
+    /// value: [`download`](Self::download) or [`outputs`](Self::outputs) does. It is a mistake to give two values
+    /// one name.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -76,8 +77,8 @@ impl GpuCommandBatch {
         let node = recorder.check_own(id.into().value()).and_then(|node| {
             let recorded = recorder.recorded();
             match recorded.names.get(name) {
-                Some(other) => Err(MistakeKind::NameTaken(recorded.origin(other))),
-                None => Ok(node),
+                Some(other) if other != node => Err(MistakeKind::NameTaken(recorded.origin(other))),
+                _ => Ok(node),
             }
         });
         match node {

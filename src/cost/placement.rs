@@ -31,10 +31,11 @@ pub enum Placement {
     Gpu,
     /// On the GPU if any value of the graph has at least so many elements.
     Threshold(usize),
-    /// A choice by the transfers and flops of the whole graph, as [`BackendSelector::select_backend`] weighs them.
+    /// On the GPU if arithmetic takes five times as long as transfers, by fixed rates: as
+    /// [`BackendSelector::select_backend`] weighs the whole graph. For comparisons with `Auto`.
     FiveTimes(BackendSelector),
     /// On the GPU if [`BackendSelector::select_with_moe`] says so for any kernel, by its complexity and its
-    /// largest operand or result.
+    /// largest operand or result. For comparisons with `Auto`.
     Complexity,
 }
 

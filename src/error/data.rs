@@ -7,7 +7,8 @@ use thiserror::Error;
 
 use super::tensor_names::{nearest_tensors, other_tensors};
 use super::wording::{
-    elements, foreign, or_a_name, other_results, other_rows, others, point, quoted, type_to_ask_for,
+    elements, foreign, not_given, or_a_name, other_results, other_rows, others, point, quoted,
+    type_to_ask_for,
 };
 use crate::base::dtype::DType;
 use crate::base::place::Place;
@@ -105,7 +106,7 @@ pub enum ReadError {
         asked: DType,
     },
     /// Memory for more or fewer elements than the result has.
-    #[error("{of} has {}, and what is to take them has room for {room}; give it as many", elements(shape.elements()))]
+    #[error("{of} has {}, and what is to take them has room for {room}; give it that many", elements(shape.elements()))]
     Length {
         /// The value that was to be read.
         of: Origin,
@@ -144,7 +145,7 @@ pub enum DataError {
     GivenTwice(Origin),
     /// The wrong number of elements.
     #[error(
-        "{of} has shape {shape} and takes {}, not {given}; give as many, or make it of another shape{}",
+        "{of} has shape {shape} and takes {}, not {given}; give that many, or make it of another shape{}",
         elements(shape.elements()), other_rows(of.op, shape, *given)
     )]
     Length {
@@ -209,7 +210,7 @@ pub enum DataError {
         shape: Shape,
     },
     /// Shared bytes that are more or fewer than those of the input's elements.
-    #[error("{of} has shape {shape} and takes {expected} bytes, not {given}; share as many")]
+    #[error("{of} has shape {shape} and takes {expected} bytes, not {given}; share that many")]
     Bytes {
         /// The input that the bytes are for.
         of: Origin,
@@ -254,9 +255,9 @@ pub enum DataError {
     /// An upload whose data a call of `write_with` is changing, on this thread or another one.
     #[error("the data of {0} is being changed by `write_with`; use it after that call")]
     BeingChanged(Origin),
-    /// An input that has no data.
-    #[error("{0} has no data; give it to the run, or `write` it to the batch before")]
-    NotGiven(Origin),
+    /// Inputs that have no data.
+    #[error("{}", not_given(.0))]
+    NotGiven(Vec<Origin>),
     /// No input has the name.
     #[error(
         "no input is called {}{}; `input` and `name` give names",

@@ -275,7 +275,7 @@ pub enum MistakeKind {
     #[error("element types differ: {0} and {1}; use `cast`")]
     DTypes(DType, DType),
     /// An upload whose data does not fill its shape.
-    #[error("{given} elements do not fill shape {shape}, which has {}; give as many, or another shape", shape.elements())]
+    #[error("{given} elements do not fill shape {shape}, which has {}; give that many, or another shape", shape.elements())]
     UploadLength {
         /// Elements given.
         given: usize,

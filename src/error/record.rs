@@ -36,12 +36,15 @@ impl Mistakes {
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 20;
+        // The mistakes of a loop leave room for others.
+        const SHOWN_OF_A_PLACE: usize = 5;
         let mut lines: Vec<(&Mistake, usize)> = Vec::new();
         let mut left_out = 0_u64;
         for mistake in &self.0 {
+            let alike = lines.iter().filter(|(line, _)| line.place == mistake.place).count();
             match lines.iter().position(|&(line, _)| line == mistake) {
                 Some(line) => lines[line].1 += 1,
-                None if lines.len() < SHOWN => lines.push((mistake, 1)),
+                None if lines.len() < SHOWN && alike < SHOWN_OF_A_PLACE => lines.push((mistake, 1)),
                 None => left_out += 1,
             }
         }

@@ -124,7 +124,7 @@ pub enum RowsError {
     },
     /// Inputs of one run with different numbers of rows.
     #[error(
-        "{first} is given {}, and {second} {others}; give both as many",
+        "{first} is given {}, and {second} {others}; give both the same number",
         wording::rows(*rows)
     )]
     Counts {

@@ -139,7 +139,9 @@ pub enum RunError {
         limit: Duration,
     },
     /// The caller stopped the run.
-    #[error("the run was cancelled")]
+    #[error(
+        "the run was cancelled: what was to stop it came first; run it again if it is still wanted"
+    )]
     Cancelled,
     /// A function that the caller gave to the run panicked.
     #[error("the function that is told of the progress panicked: {0}; the device works on")]

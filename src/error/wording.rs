@@ -210,7 +210,20 @@ pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
     if op != "input" || given == 0 || row == 0 || !given.is_multiple_of(row) {
         return String::new();
     }
-    format!(", or run a program with {} by `run_rows`", rows(given / row))
+    format!(
+        ", or call `run_rows`, which takes {} unless an operation mixes them",
+        rows(given / row)
+    )
+}
+
+/// The message for inputs without data.
+pub(super) fn not_given(inputs: &[impl ToString]) -> String {
+    let names: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+    let (has, it) = if names.len() == 1 { ("has", "it") } else { ("have", "them") };
+    format!(
+        "{} {has} no data; give {it} to the run, or `write` {it} to the batch before",
+        names.join(" and ")
+    )
 }
 
 /// The beginning of the message for an id of another batch, with the place where that batch was made, if it is known.

@@ -44,8 +44,11 @@ impl Graph {
                 }
                 Op::Upload(at) => PartUpload::Upload(*at),
                 Op::Resident(at) => {
-                    residents.push(*at);
-                    *at = residents.len() as u32 - 1;
+                    let known = residents.iter().position(|held| held == at);
+                    *at = known.unwrap_or_else(|| {
+                        residents.push(*at);
+                        residents.len() - 1
+                    }) as u32;
                     continue;
                 }
                 _ => continue,

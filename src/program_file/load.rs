@@ -216,7 +216,9 @@ impl Loader<'_> {
             }
         };
         let stray = quoted(stray);
-        Err(refused(format!("no kernel has the entry point {stray} of `LoadOptions::on_cpu`; {entries}")))
+        Err(refused(format!(
+            "no kernel has the entry point {stray} of `LoadOptions::on_cpu`; {entries}"
+        )))
     }
 
     /// Fills uploads and residents.

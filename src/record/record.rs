@@ -10,7 +10,7 @@ use super::names::Names;
 use crate::base::place::Place;
 use crate::cost::Placement;
 use crate::device::Device;
-use crate::error::{DataError, DeviceError, Error, Origin, PlanError, ReadError, Result};
+use crate::error::{DataError, DeviceError, Origin, PlanError, ReadError, Result};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{CpuFunction, Op, Type};
@@ -163,15 +163,19 @@ impl Record {
         &self,
         uploads: impl IntoIterator<Item = Option<Arc<HostBuffer>>>,
     ) -> Result<Uploads> {
-        let given = uploads.into_iter().enumerate();
-        given.map(|(at, data)| data.ok_or_else(|| self.not_given(at))).collect()
-    }
-
-    fn not_given(&self, upload: usize) -> Error {
-        match self.upload_node(upload) {
-            Some(node) => DataError::NotGiven(self.origin(node)).into(),
-            None => DeviceError::broken("an upload has no node").into(),
+        let (mut given, mut missing) = (Uploads::new(), Vec::new());
+        for (at, data) in uploads.into_iter().enumerate() {
+            match data {
+                Some(data) => given.push(data),
+                None => missing.push(self.upload_node(at)),
+            }
         }
+        if missing.is_empty() {
+            return Ok(given);
+        }
+        let nodes: Option<Vec<NodeId>> = missing.into_iter().collect();
+        let nodes = nodes.ok_or_else(|| DeviceError::broken("an upload has no node"))?;
+        Err(DataError::NotGiven(nodes.into_iter().map(|node| self.origin(node)).collect()).into())
     }
 
     /// The uploads that have no data yet, with their types.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use smallvec::{SmallVec, smallvec};
 
 use super::batch_ids::made_at;
@@ -38,6 +39,8 @@ pub(crate) struct Recorder {
     /// Positions of the uploads whose data calls of `write_with` are changing; with the message of the panic, those whose
     /// data a panic left half changed.
     pub changing: Vec<(usize, Option<String>)>,
+    /// The positions of the residents that the batch reads, keyed by the address of their handle.
+    positions: HashMap<usize, u32, RandomState>,
     mistakes: Vec<Mistake>,
     pub recording: Stopwatch,
     version: Version,
@@ -50,6 +53,7 @@ impl Recorder {
             recorded: Arc::new(Record::new(device, batch_id, made_at)),
             slice_updates: HashMap::new(),
             changing: Vec::new(),
+            positions: HashMap::default(),
             mistakes: Vec::new(),
             recording: Stopwatch::default(),
             version: Version::default(),
@@ -68,6 +72,16 @@ impl Recorder {
     pub fn change(&mut self) -> &mut Record {
         self.version.graph += 1;
         Arc::make_mut(&mut self.recorded)
+    }
+
+    /// The position of a resident that the batch reads. All reads of one resident share it.
+    pub fn position(&mut self, handle: &Handle) -> u32 {
+        self.version.graph += 1;
+        let residents = &mut Arc::make_mut(&mut self.recorded).residents;
+        *self.positions.entry(handle.address()).or_insert_with(|| {
+            residents.push(handle.clone());
+            residents.len() as u32 - 1
+        })
     }
 
     /// The record, for a change of the data of its uploads alone.

@@ -60,6 +60,11 @@ impl Handle {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// The address of what all its clones share.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     pub fn lock(&self) -> MutexGuard<'_, Storage> {
         self.0.storage.lock()
     }

@@ -10,15 +10,15 @@ use crate::{common, foreign, refused, zeros};
 #[test]
 fn data_that_does_not_fill_its_shape() {
     refused(
-        "upload_shaped: 5 elements do not fill shape [2, 3], which has 6; give as many, or another shape",
+        "upload_shaped: 5 elements do not fill shape [2, 3], which has 6; give that many, or another shape",
         |b| b.upload_shaped(&[0.0_f32; 5], [2, 3]),
     );
     refused(
-        "upload_shaped: 1 elements do not fill shape [0, 7], which has 0; give as many, or another shape",
+        "upload_shaped: 1 elements do not fill shape [0, 7], which has 0; give that many, or another shape",
         |b| b.upload_shaped(&[true], [0, 7]),
     );
     refused(
-        "upload_shaped: 0 elements do not fill shape [], which has 1; give as many, or another shape",
+        "upload_shaped: 0 elements do not fill shape [], which has 1; give that many, or another shape",
         |b| b.upload_shaped::<i32>(&[], []),
     );
 }
@@ -105,7 +105,7 @@ fn writing_what_cannot_be_written() {
     );
     assert_eq!(error.to_string(), want);
     let error = b.write(x, &[0.0; 5]).unwrap_err();
-    let fix = "give as many, or make it of another shape";
+    let fix = "give that many, or make it of another shape";
     let want = format!("upload {} has shape [2, 3] and takes 6 elements, not 5; {fix}", at(line));
     assert_eq!(error.to_string(), want);
     let error = b.write_with(x, |_| panic!("by itself")).unwrap_err();
@@ -142,7 +142,7 @@ async fn residents() {
             assert_eq!(error.to_string(), format!("{of}{want}"));
         };
         let (error, line) = (device.resident(&[0.0_f32; 5], [2, 3]).unwrap_err(), line!());
-        let fix = "give as many, or make it of another shape";
+        let fix = "give that many, or make it of another shape";
         let want = format!(" has shape [2, 3] and takes 6 elements, not 5; {fix}");
         says(error, line, &want);
         let (error, line) = (device.resident(&[0_u32], [1; 9]).unwrap_err(), line!());
@@ -245,6 +245,7 @@ fn names_that_are_taken() {
     let y = b.input::<f32>("x", 1);
     b.name(y, "y");
     b.name(y, "x");
+    b.name(y, "y"); // Its own name.
     let rule = "has this name already; give each value a name of its own";
     let taken = |op, at| {
         let file = "tests/mistakes/data.rs";
@@ -281,7 +282,7 @@ async fn ids_of_64_bits_out_of_range() {
     let want = want.replace("[1]", "[1, 0, 2]");
     refused(&want, |b| b.upload_ids(&[-1, 3, 4, 5, 6, 1 << 31], [2, 1, 3]));
     refused(
-        "upload_ids: 3 elements do not fill shape [2], which has 2; give as many, or another shape",
+        "upload_ids: 3 elements do not fill shape [2], which has 2; give that many, or another shape",
         |b| b.upload_ids(&[0; 3], 2),
     );
 

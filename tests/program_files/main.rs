@@ -6,8 +6,8 @@ mod damaged;
 mod hostile;
 
 use onetrip::{
-    Causal, CellWeights, CpuKernels, DataError, Device, Error, GpuCommandBatch, LoadOptions, LstmState,
-    Program, Recurrence, Resident, Result, SaveOptions, Weights, Wgsl,
+    Causal, CellWeights, CpuKernels, DataError, Device, Error, GpuCommandBatch, LoadOptions,
+    LstmState, Program, Recurrence, Resident, Result, SaveOptions, Weights, Wgsl,
 };
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -275,7 +275,10 @@ async fn a_load_gives_kernels_their_functions_for_the_cpu() -> Result<()> {
     let line = line!() - 1;
     let mixed = Weights::from_bytes(batch.to_bytes().await?)?;
     let error = load(CpuKernels::new().with("main", twice), &mixed).await.unwrap_err().to_string();
-    assert!(error.contains("another source") && error.contains(&format!("main.rs:{line}")), "{error}");
+    assert!(
+        error.contains("another source") && error.contains(&format!("main.rs:{line}")),
+        "{error}"
+    );
 
     let batch = GpuCommandBatch::new(&device);
     batch.input::<f32>("x", 1).exp().named("y");

@@ -241,3 +241,22 @@ async fn a_run_has_one_new_value_for_a_state() {
     );
     assert_eq!(state.read().await.unwrap(), [0.0; 4]);
 }
+#[tokio::test]
+async fn a_resident_that_is_read_often_counts_once() {
+    for device in common::devices().await {
+        let w = device.resident(&vec![0.5_f32; 64 * 64], [64, 64]).expect("room");
+        let peak = |times: usize| {
+            let batch = GpuCommandBatch::new(&device);
+            let mut x = batch.upload_shaped(&[1.0_f32; 64], [1, 64]);
+            for _ in 0..times {
+                x = x.matmul(&w).relu();
+            }
+            x.matmul(batch.bind(&w)).download();
+            let plan = batch.explain().expect("a plan");
+            (plan.peak_bytes(), plan.to_string())
+        };
+        let ((once, _), (often, page)) = (peak(2), peak(9));
+        assert_eq!(often, once, "{page}");
+        assert!(page.contains("1 resident (16.0 KiB)"), "{page}");
+    }
+}

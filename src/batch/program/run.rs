@@ -49,7 +49,7 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`execute`](Self::execute), but inputs need no data yet;
-    /// [`RunError::OverBudget`] if no run of the program could ever have room.
+    /// [`RunError::OverBudget`](crate::RunError::OverBudget) if no run of the program could ever have room.
     pub fn compile(&self) -> BoxFuture<'_, Result<Program>> {
         Box::pin(async {
             let (recorded, _) = self.snapshot().checked_record_with_data()?;
@@ -255,7 +255,7 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run); [`RunError::Deadline`].
+    /// As [`run`](Self::run); [`RunError::Deadline`](crate::RunError::Deadline).
     pub fn run_within<'s, 'a: 's, K>(
         &'s self,
         limit: Duration,
@@ -283,7 +283,7 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run); [`RunError::Cancelled`].
+    /// As [`run`](Self::run); [`RunError::Cancelled`](crate::RunError::Cancelled).
     pub async fn run_unless<'s, 'a: 's, K>(
         &'s self,
         stop: impl Future<Output = ()>,

@@ -39,9 +39,7 @@ impl GpuCommandBatch {
             return recorder.mistake(method, handle.foreign(&self.device), handle.ty().dtype);
         }
         recorder.recording.start();
-        let residents = &mut recorder.change().residents;
-        let position = residents.len() as u32;
-        residents.push(handle.clone());
+        let position = recorder.position(handle);
         recorder.push(Op::Resident(position), SmallVec::new(), handle.ty().clone())
     }
 

@@ -24,9 +24,9 @@ use crate::session::{HostOrGpuResult, STRIDE, repeated};
 /// read that much in less than the time of a round trip to a GPU.
 const ON_BOTH_SIDES: usize = 4 << 20;
 
-/// A tensor that stays on the device until its last handle is dropped. Any number of batches of its device read it: a
-/// reference to it is an [operand](crate::Operand). To call a method on a resident, bind it first:
-/// `batch.bind(&resident)` is a tensor. See [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
+/// A tensor that stays on the device until its last handle is dropped. Any number of batches of its device read it. It has
+/// no operations of its own: `&resident` stands as an [operand](crate::Operand), as in `x * &resident`, and
+/// `batch.bind(&resident)` is a tensor with all methods. See [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
 ///
 /// ```
 /// # pollster::block_on(async {

@@ -72,7 +72,7 @@ counters! {
         Repeated repeated "Attempts at a run whose GPU was lost, and which were repeated";
         Cancelled cancelled "Runs that were dropped before they were done";
         Late late "Runs that missed their deadline";
-        SharedSubmits shared_submits "Runs submitted to the GPU together with others";
+        SharedSubmits shared_submits "Attempts at runs that were submitted to the GPU together with others";
         Kernels kernels "Kernels launched";
         BytesUp bytes_up "Bytes that runs brought to the device";
         BytesDown bytes_down "Bytes that runs brought back";
@@ -163,7 +163,7 @@ impl fmt::Display for Metrics {
             (self.cancelled, "cancelled"),
             (self.late, "late"),
             (self.repeated, "repeated"),
-            (self.shared_submits, "shared a submit"),
+            (self.shared_submits, "attempts that shared a submit"),
         ]);
         writeln!(f, "{}{others}", if others.is_empty() { "" } else { ", " })?;
         let [kernels, pipelines] =
@@ -188,7 +188,10 @@ impl fmt::Display for Metrics {
         if self.residents_up + self.residents_down > 0 {
             let (up, down) = (bytes(self.resident_bytes_up), bytes(self.resident_bytes_down));
             let (brought, fetched) = (self.residents_up, self.residents_down);
-            write!(f, "\nresidents moved alone: {brought} up ({up}), {fetched} down ({down})")?;
+            write!(
+                f,
+                "\nresidents moved beside runs: {brought} up ({up}), {fetched} down ({down})"
+            )?;
         }
         write!(f, "\n{}", self.pools)
     }
@@ -282,7 +285,7 @@ mod tests {
         for line in [
             "; 1 pipeline compiled in 5.0 µs\n",
             "too: 2.0 µs (predicted 0 ns), wait for memory budget 1.0 µs\n",
-            "residents moved alone: 1 up (0 B), 0 down (0 B)\n",
+            "residents moved beside runs: 1 up (0 B), 0 down (0 B)\n",
             "memory of the gpu: ",
         ] {
             assert!(all.contains(line), "{line}: {all}");

@@ -29,7 +29,7 @@ impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fail => "runs fail",
-            Self::Reopen => "it is opened again",
+            Self::Reopen => "the device opens it again",
             Self::Cpu => "runs go on with the host's cores",
         })
     }
@@ -49,7 +49,7 @@ pub struct DeviceLoss {
 
 impl fmt::Display for DeviceLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the GPU is lost ({}): {}", self.reason, self.recovery)
+        write!(f, "the GPU is lost ({}); {}", self.reason, self.recovery)
     }
 }
 

@@ -114,7 +114,9 @@ impl Explanation {
         };
         let held = bytes(self.placed.held_bytes());
         let budget = match self.backend() {
-            Backend::Gpu => format!("a run takes {held} of memory, transfers included, beside residents"),
+            Backend::Gpu => {
+                format!("a run takes {held} of memory, transfers included, beside residents")
+            }
             Backend::Cpu => format!("a run takes {held} of memory beside uploads and residents"),
         };
         vec![first, placed_by(&self.placed, self.chosen_by, &self.targets), budget]
@@ -249,7 +251,7 @@ fn placed_by(placed: &PlacedGraph, chosen_by: Option<ChosenBy>, targets: &[Targe
     if let Some(side) = placed.too_small {
         times.push(format!("no room on the {side}"));
     }
-    let by = chosen_by.map_or(String::new(), |chosen_by| format!("placed by {chosen_by}: "));
+    let by = chosen_by.map_or(String::new(), |chosen_by| format!("placed {chosen_by}: "));
     let measured = targets.iter().all(|target| target.profile.measured);
     let figures = if measured {
         ""

@@ -81,7 +81,11 @@ impl<'a> Unfused<'a> {
         }
         let elements = self.plan.values[value.index()].shape.elements() as u64;
         if !made_by_map && reader.form.kernel().points() > elements {
-            return Some(format!("{name} is broadcast"));
+            let is_part = !reader.joins.is_empty() || !reader.borders.is_empty();
+            return Some(match is_part {
+                true => format!("{name} is a part of what that kernel computes"),
+                false => format!("{name} is broadcast"),
+            });
         }
         let in_tiles = matches!(reader.form, Form::Product(_) | Form::Attention(_));
         in_tiles.then(|| format!("each tile of {reads} would compute {name} anew"))

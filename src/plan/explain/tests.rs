@@ -77,6 +77,15 @@ fn kernels_that_do_not_fuse_say_why() {
         let _ = x - x.sum(0);
     });
     assert_eq!(broadcast, ["1: v1 is broadcast"]);
+    let joined = reasons(|batch| {
+        let x = batch.upload_shaped(&[0.5_f32; 300], [3, 100]);
+        batch.concat([x.sum(1), x.amax(1)], 0);
+    });
+    assert!(
+        joined.iter().all(|why| why.ends_with(" is a part of what that kernel computes")),
+        "{joined:?}"
+    );
+    assert!(!joined.is_empty());
     let own = reasons(|batch| {
         let x = batch.upload(&[0.5_f32; 4]).exp();
         let source = "@group(0) @binding(0) var<storage, read> x: array<f32>;

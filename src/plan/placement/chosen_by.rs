@@ -25,12 +25,12 @@ pub(crate) enum ChosenBy {
 impl fmt::Display for ChosenBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Times => f.write_str("predicted times"),
-            Self::Measured(_) => f.write_str("times of its runs"),
-            Self::Trial => f.write_str("a trial, since predictions are close"),
-            Self::Asked(placement) => write!(f, "`Placement::{placement:?}`"),
-            Self::Data => f.write_str("data that lies on one side alone"),
-            Self::Kernel => f.write_str("a kernel for the gpu alone"),
+            Self::Times => f.write_str("by predicted times"),
+            Self::Measured(_) => f.write_str("by times of its runs"),
+            Self::Trial => f.write_str("by a trial, since predictions are close"),
+            Self::Asked(placement) => write!(f, "as asked ({placement})"),
+            Self::Data => f.write_str("where its data lies"),
+            Self::Kernel => f.write_str("where its kernel can run"),
         }
     }
 }
@@ -39,7 +39,7 @@ impl ChosenBy {
     /// The reason for the side of a step, in a few words.
     pub fn reason(&self) -> String {
         let words = match self {
-            Self::Times => "predicted to be no slower here",
+            Self::Times => "predicted to be faster here",
             Self::Measured(seen) => {
                 let time = |(route, nanos): (Route, u64)| {
                     format!("{route} {}", seconds(nanos as f64 * 1e-9))

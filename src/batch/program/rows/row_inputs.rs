@@ -5,7 +5,7 @@ use super::traced::Rows;
 use crate::base::shape::Shape;
 use crate::batch::input::Input;
 use crate::batch::program::compiled::Inner;
-use crate::error::{DataError, Result, RowsError};
+use crate::error::{DataError, Origin, Result, RowsError};
 use crate::graph::{NodeId, RowAxis};
 
 /// Inputs of a run, and the number of their rows.
@@ -65,12 +65,13 @@ impl Rows {
             }
             inputs.push((id, input));
         }
-        let missing =
-            self.plans.inputs.iter().find(|&id| !inputs.iter().any(|(given, _)| given == id));
-        match (missing, rows) {
-            (Some(&id), _) => Err(DataError::NotGiven(recorded.origin(id)).into()),
-            (None, Some((_, rows))) => Ok(RowInputs { rows, inputs }),
-            (None, None) => Err(RowsError::NoInput.into()),
+        let is_missing = |id: &&NodeId| !inputs.iter().any(|(given, _)| given == *id);
+        let missing = self.plans.inputs.iter().filter(is_missing);
+        let missing: Vec<Origin> = missing.map(|&id| recorded.origin(id)).collect();
+        match rows {
+            _ if !missing.is_empty() => Err(DataError::NotGiven(missing).into()),
+            Some((_, rows)) => Ok(RowInputs { rows, inputs }),
+            None => Err(RowsError::NoInput.into()),
         }
     }
 }

@@ -286,7 +286,7 @@ impl Variable {
         let at = binding as usize;
         if group != 0 || at > inputs.len() {
             return Err(format!(
-                "nothing is bound to {at} of group {group}: in group 0, inputs have bindings from 0 on, and the result has {}",
+                "nothing is bound to {at} of group {group}: in group 0, inputs are bindings from 0 on, and the result is binding {}",
                 inputs.len()
             ));
         }
