@@ -275,7 +275,7 @@ async fn mistakes_are_errors_and_change_nothing() {
         b.execute().await.unwrap();
         let short = |what: &str| {
             format!(
-                "{what} has 2 elements, and what is to take them has room for 1; give it as many"
+                "{what} has 2 elements, and what is to take them has room for 1; give it that many"
             )
         };
         is(b.read_into(y, &mut out[..1]).await, &short(&neg));

@@ -18,8 +18,8 @@ impl GpuCommandBatch {
     /// [`read_view`](Self::read_view) copies nothing.
     ///
     /// # Errors
-    /// [`ReadError`] if nothing was executed since the batch changed, the last run failed, `id` was not downloaded, or
-    /// it belongs to another batch.
+    /// [`ReadError`] if nothing was executed since the batch changed, the last run failed, `id` was not downloaded, or it
+    /// belongs to another batch. [`Error::Record`](crate::Error::Record) if nothing was executed, and the batch has mistakes.
     pub async fn read<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<Vec<T>> {
         Ok(self.last_result(id.into())?.into_vec().await)
     }

@@ -165,7 +165,11 @@ impl GpuCommandBatch {
             Some(RunEnd::Failed(why)) => {
                 Err(ReadError::Failed { of: of(), why: why.clone() }.into())
             }
-            None => Err(ReadError::NotExecuted(of()).into()),
+            // `execute` would return the mistakes.
+            None => {
+                recorder.check_mistakes()?;
+                Err(ReadError::NotExecuted(of()).into())
+            }
         }
     }
 

@@ -23,6 +23,8 @@ pub use plan::PlanError;
 pub use record::{Mistake, Mistakes};
 pub use rows::RowsError;
 pub use run::{Fault, FaultKind, Lookup, RunError};
+#[cfg(feature = "safetensors")]
+pub(crate) use wording::first_of;
 pub(crate) use wording::quoted;
 
 /// The result of a fallible call.

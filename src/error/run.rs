@@ -140,7 +140,7 @@ pub enum RunError {
     },
     /// The caller stopped the run.
     #[error(
-        "the run was cancelled: what was to stop it came first; run it again if it is still wanted"
+        "the run was cancelled: its signal to stop came before its end; run it again if it is still wanted"
     )]
     Cancelled,
     /// A function that the caller gave to the run panicked.

@@ -5,6 +5,7 @@ use std::fmt;
 use super::fitting::cure_of_left;
 use crate::base::place::Place;
 use crate::base::shape::Shape;
+use crate::base::units::count;
 
 /// The shape of a mask of keys for `scores`: of their leading dimensions without the heads, and the keys.
 fn keys_mask(scores: &Shape) -> Shape {
@@ -194,7 +195,7 @@ fn listed(names: &[String]) -> String {
 }
 
 /// The first `shown` names between quotes, and the number of the others.
-pub(super) fn first_of(names: &[impl AsRef<str>], shown: usize) -> String {
+pub(crate) fn first_of(names: &[impl AsRef<str>], shown: usize) -> String {
     let list: Vec<String> = names.iter().take(shown).map(|name| quoted(name.as_ref())).collect();
     let more = match names.len().saturating_sub(shown) {
         0 => String::new(),
@@ -216,13 +217,22 @@ pub(super) fn other_rows(op: &str, shape: &Shape, given: usize) -> String {
     )
 }
 
-/// The message for inputs without data.
+/// The message for inputs without data, of which it names some.
 pub(super) fn not_given(inputs: &[impl ToString]) -> String {
-    let names: Vec<String> = inputs.iter().map(ToString::to_string).collect();
-    let (has, it) = if names.len() == 1 { ("has", "it") } else { ("have", "them") };
+    const SHOWN: usize = 5;
+    if let [input] = inputs {
+        let input = input.to_string();
+        return format!(
+            "{input} has no data; give it to the run, or `write` it to the batch before"
+        );
+    }
+    let mut names: Vec<String> = inputs.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = inputs.len().saturating_sub(SHOWN);
+    names.extend((more > 0).then(|| count(more as u64, "other input")));
+    let last = names.pop().unwrap_or_default();
     format!(
-        "{} {has} no data; give {it} to the run, or `write` {it} to the batch before",
-        names.join(" and ")
+        "{} and {last} have no data; give them to the run, or `write` them to the batch before",
+        names.join(", ")
     )
 }
 

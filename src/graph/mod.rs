@@ -77,6 +77,7 @@ impl Graph {
         self.nodes[id].name = name;
     }
 
+    #[cfg(feature = "safetensors")]
     pub fn set_op(&mut self, id: NodeId, op: Op) {
         self.nodes[id].op = op;
     }

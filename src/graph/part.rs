@@ -44,11 +44,8 @@ impl Graph {
                 }
                 Op::Upload(at) => PartUpload::Upload(*at),
                 Op::Resident(at) => {
-                    let known = residents.iter().position(|held| held == at);
-                    *at = known.unwrap_or_else(|| {
-                        residents.push(*at);
-                        residents.len() - 1
-                    }) as u32;
+                    residents.push(*at);
+                    *at = residents.len() as u32 - 1;
                     continue;
                 }
                 _ => continue,

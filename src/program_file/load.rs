@@ -1,6 +1,6 @@
 //! Files become programs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::TEXT;
@@ -11,7 +11,7 @@ use crate::base::future::BoxFuture;
 use crate::batch::{GpuCommandBatch, LoadOptions, Program, Weights};
 use crate::cost::Backend;
 use crate::device::Device;
-use crate::error::{DataError, Origin, Result, quoted};
+use crate::error::{DataError, Origin, Result, first_of, quoted};
 use crate::exec::Patch;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{CustomKernel, Op, Type};
@@ -86,7 +86,8 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// As [`load`](Self::load); [`DataError::File`] for a function of [`LoadOptions::on_cpu`] that no kernel takes, and
+    /// [`DataError::LeftOut`] for a weight that no file has.
     pub fn load_with<'a>(
         device: &'a Device,
         file: &'a Weights,
@@ -183,17 +184,19 @@ impl Loader<'_> {
             Op::Custom(kernel) => Some((id, node, kernel)),
             _ => None,
         });
-        let mut entries = BTreeSet::new();
+        let mut entries: Vec<&str> = Vec::new();
         for (id, node, kernel) in custom {
             let entry = &*kernel.entry;
-            entries.insert(entry);
+            if !entries.contains(&entry) {
+                entries.push(entry);
+            }
             let Some(twin) = given.get(entry) else { continue };
             let source = sources.entry(entry).or_insert_with(|| Arc::clone(&kernel.source));
             let of = format!("the kernel {} recorded at {}", quoted(entry), node.place);
             if *source != kernel.source {
                 return Err(refused(format!(
-                    "{of} has another source than one before with this entry point, so that `LoadOptions::on_cpu` is for \
-                     one of them; give each an entry point of its own before the program is saved"
+                    "two kernels of different sources have the entry point of `LoadOptions::on_cpu`: {of} is the second; \
+                     give each an entry point of its own before the program is saved"
                 )));
             }
             let inputs: Vec<_> = node.inputs.iter().map(|&input| graph[input].ty.dtype).collect();
@@ -210,10 +213,7 @@ impl Loader<'_> {
         };
         let entries = match entries.len() {
             0 => "it has no kernels of its own".to_owned(),
-            _ => {
-                let entries: Vec<String> = entries.into_iter().map(quoted).collect();
-                format!("its kernels have {}", entries.join(", "))
-            }
+            _ => format!("its kernels have {}", first_of(&entries, 20)),
         };
         let stray = quoted(stray);
         Err(refused(format!(

@@ -39,8 +39,9 @@ pub(crate) struct Recorder {
     /// Positions of the uploads whose data calls of `write_with` are changing; with the message of the panic, those whose
     /// data a panic left half changed.
     pub changing: Vec<(usize, Option<String>)>,
-    /// The positions of the residents that the batch reads, keyed by the address of their handle.
-    positions: HashMap<usize, u32, RandomState>,
+    /// The node of each resident that the batch reads, keyed by the address of its handle. The record holds the handles, so
+    /// that no address is used again.
+    residents: HashMap<usize, NodeId, RandomState>,
     mistakes: Vec<Mistake>,
     pub recording: Stopwatch,
     version: Version,
@@ -53,7 +54,7 @@ impl Recorder {
             recorded: Arc::new(Record::new(device, batch_id, made_at)),
             slice_updates: HashMap::new(),
             changing: Vec::new(),
-            positions: HashMap::default(),
+            residents: HashMap::default(),
             mistakes: Vec::new(),
             recording: Stopwatch::default(),
             version: Version::default(),
@@ -74,14 +75,18 @@ impl Recorder {
         Arc::make_mut(&mut self.recorded)
     }
 
-    /// The position of a resident that the batch reads. All reads of one resident share it.
-    pub fn position(&mut self, handle: &Handle) -> u32 {
-        self.version.graph += 1;
-        let residents = &mut Arc::make_mut(&mut self.recorded).residents;
-        *self.positions.entry(handle.address()).or_insert_with(|| {
-            residents.push(handle.clone());
-            residents.len() as u32 - 1
-        })
+    /// The node of a resident, which all operations read that take it.
+    #[track_caller]
+    pub fn resident(&mut self, handle: &Handle) -> NodeId {
+        if let Some(&node) = self.residents.get(&handle.address()) {
+            return node;
+        }
+        let residents = &mut self.change().residents;
+        let position = residents.len() as u32;
+        residents.push(handle.clone());
+        let node = self.push(Op::Resident(position), SmallVec::new(), handle.ty().clone());
+        self.residents.insert(handle.address(), node);
+        node
     }
 
     /// The record, for a change of the data of its uploads alone.

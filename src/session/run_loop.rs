@@ -211,11 +211,12 @@ impl Session<'_> {
         }
         report(device, stats, Some(&error));
         let recovering = stage!(self.timeline, "recover", error = error.to_string());
-        device.counters().add(Counter::Faults, u64::from(matches!(error, Error::Fault(_))));
+        let is_fault = matches!(error, Error::Fault(_));
         let recovery = recover_for_repeat(device, error, &mut stats.recoveries);
         let recovered = recovering.over(pin!(recovery)).await;
         let counter = if recovered.is_ok() { Counter::Repeated } else { Counter::Failed };
         device.counters().add(counter, 1);
+        device.counters().add(Counter::Faults, u64::from(is_fault));
         if recovered.is_ok() {
             self.timeline.forget();
         }

@@ -6,8 +6,9 @@ mod damaged;
 mod hostile;
 
 use onetrip::{
-    Causal, CellWeights, CpuKernels, DataError, Device, Error, GpuCommandBatch, LoadOptions,
-    LstmState, Program, Recurrence, Resident, Result, SaveOptions, Weights, Wgsl,
+    Backend, Causal, CellWeights, CpuKernels, DataError, Device, Error, GpuCommandBatch,
+    LoadOptions, LstmState, Program, Recovery, Recurrence, Resident, Result, SaveOptions, Weights,
+    Wgsl,
 };
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -226,7 +227,6 @@ async fn own_kernels_travel_as_text_if_asked_for() -> Result<()> {
         let outputs = program.run([("x", &[1.0_f32, 2.0, 3.0])]).await?;
         assert_eq!(outputs.read::<f32>("y").await?, [2.0, 4.0, 6.0]);
     }
-
     Ok(())
 }
 
@@ -256,10 +256,29 @@ async fn a_load_gives_kernels_their_functions_for_the_cpu() -> Result<()> {
     let program = load(CpuKernels::new().with("main", twice), &again).await?;
     let outputs = program.run([("x", &[0.5_f32, 0.0, 1.0])]).await?;
     assert_eq!(outputs.read::<f32>("y").await?, [2.0, 0.0, 4.0]);
+    // On both sides, and on the cores after a loss.
+    let both = Device::builder().without_cache().recovery(Recovery::Cpu).gpu().await;
+    if let Ok(both) = both {
+        let on_cpu = CpuKernels::new().with("main", twice);
+        let options = LoadOptions { wgsl: true, on_cpu, ..LoadOptions::default() };
+        let program = Program::load_with(&both, &file, options).await?;
+        for loses in [false, true] {
+            if loses {
+                both.simulate_loss();
+            }
+            let outputs = program.run([("x", &[1.0_f32, 2.0, -3.0])]).await?;
+            assert_eq!(outputs.read::<f32>("y").await?, [4.0, 8.0, -12.0]);
+            assert_eq!(outputs.stats().backend == Some(Backend::Cpu), loses);
+        }
+    }
+    let untrusted =
+        LoadOptions { on_cpu: CpuKernels::new().with("main", twice), ..LoadOptions::default() };
+    let error = Program::load_with(&device, &file, untrusted).await.unwrap_err().to_string();
+    assert!(error.contains("`LoadOptions::wgsl`"), "{error}");
 
     let wrong = [
         (CpuKernels::new(), "`LoadOptions::on_cpu`"),
-        (CpuKernels::new().with("twice", twice), "kernels have \"main\""),
+        (CpuKernels::new().with("twice", twice), "its kernels have \"main\""),
         (
             CpuKernels::new().with("main", |_: &[f32], _: &[f32], _: &mut [f32]| ()),
             "is of (f32, f32) to f32, where the kernel has (f32) to f32",
@@ -276,7 +295,7 @@ async fn a_load_gives_kernels_their_functions_for_the_cpu() -> Result<()> {
     let mixed = Weights::from_bytes(batch.to_bytes().await?)?;
     let error = load(CpuKernels::new().with("main", twice), &mixed).await.unwrap_err().to_string();
     assert!(
-        error.contains("another source") && error.contains(&format!("main.rs:{line}")),
+        error.contains("different sources") && error.contains(&format!("main.rs:{line}")),
         "{error}"
     );
 

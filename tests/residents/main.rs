@@ -4,7 +4,7 @@
 mod common;
 mod parts;
 
-use onetrip::{Device, GpuCommandBatch, Resident};
+use onetrip::{Device, GpuCommandBatch, Resident, Wgsl};
 
 const DATA: [f32; 6] = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0];
 
@@ -241,6 +241,7 @@ async fn a_run_has_one_new_value_for_a_state() {
     );
     assert_eq!(state.read().await.unwrap(), [0.0; 4]);
 }
+
 #[tokio::test]
 async fn a_resident_that_is_read_often_counts_once() {
     for device in common::devices().await {
@@ -258,5 +259,36 @@ async fn a_resident_that_is_read_often_counts_once() {
         let ((once, _), (often, page)) = (peak(2), peak(9));
         assert_eq!(often, once, "{page}");
         assert!(page.contains("1 resident (16.0 KiB)"), "{page}");
+    }
+}
+
+/// Two residents in turns, bound and as operands, with an update of one of them at its second read.
+#[tokio::test]
+async fn residents_that_are_read_in_turns_keep_their_values() {
+    for device in common::devices().await {
+        let [a, b] = [[1.0_f32, 2.0], [8.0, 16.0]].map(|x| device.resident(&x, 2).expect("room"));
+        let batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&[0.5_f32, 0.25]);
+        let y = (((x + &a) * &b) - &a) / batch.bind(&b);
+        let source = "
+            @group(0) @binding(0) var<storage, read> x: array<f32>;
+            @group(0) @binding(1) var<storage, read> again: array<f32>;
+            @group(0) @binding(2) var<storage, read_write> y: array<f32>;
+            @compute @workgroup_size(2) fn main(@builtin(local_invocation_index) i: u32) {
+                y[i] = x[i] + again[i];
+            }";
+        let kernel = Wgsl::new(source).input(&a).input(&a).groups([1, 1, 1]);
+        let kernel = kernel.on_cpu(|x: &[f32], again: &[f32], y: &mut [f32]| {
+            for (at, y) in y.iter_mut().enumerate() {
+                *y = x[at] + again[at];
+            }
+        });
+        let twice = batch.wgsl::<f32>(kernel, 2);
+        batch.update(&b, batch.bind(&b).replace_slice(batch.upload(&[7.0_f32]), 0, 1));
+        batch.outputs([y, twice]);
+        batch.execute().await.expect("a run");
+        assert_eq!(batch.read(y).await.expect("a result"), [1.375, 2.125]);
+        assert_eq!(batch.read(twice).await.expect("a result"), [2.0, 4.0]);
+        assert_eq!(b.read().await.expect("a value"), [8.0, 7.0]);
     }
 }

@@ -298,6 +298,8 @@ async fn a_plan_names_sliding_windows_and_rows_stay_rows() {
     ] {
         assert!(slides(&page) && page.contains("1 kernel,"), "{page}");
     }
+    let rows = explained(|b| b.upload_shaped(image(), [18, 9]).sum(1));
+    assert!(rows.contains("(reduce, short rows)"), "{rows}");
     for page in [
         explained(|b| b.upload_shaped(image(), [1, 2, 9, 9]).global_avg_pool()),
         explained(|b| b.upload_shaped(image(), [18, 9]).sum(0)),

@@ -4,6 +4,7 @@
 /// crate looks for each part in the crate's sources.
 pub(crate) const WORDS: &[(&str, &str)] = &[
     ("give it to the run, or `write` it to the batch before", "give it to the run"),
+    ("give them to the run, or `write` them to the batch before", "give them to the run"),
     ("`rows_of`", "`rowsOf`"),
     ("`run_rows`", "`runRows`"),
     ("`input` and `name` give names", "`input` and `named` give names"),
@@ -18,7 +19,7 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ),
     ("upload_shaped", "upload"),
     ("`unsqueeze` adds", "`reshape` adds"),
-    ("`slice` or `pad` it first", "ask for as many elements"),
+    ("`slice` or `pad` it first", "ask for that many elements"),
     ("; give it by `LoadOptions::weights`", "; load a file that has it"),
     ("by `Program::save`", "by `batch.toBytes()`"),
     ("load it with `LoadOptions::wgsl`", "load it with the option `{ wgsl: true }`"),

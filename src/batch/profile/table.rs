@@ -44,7 +44,10 @@ impl Profile {
         ];
         let work: Vec<_> = work.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text).collect();
         if !work.is_empty() {
-            notes.push(format!("this run {}: the next one need not", work.join(" and ")));
+            notes.push(format!(
+                "this run {}: runs that find all in place take less time",
+                work.join(" and ")
+            ));
         }
         notes
     }

@@ -19,8 +19,8 @@ pub struct LoadOptions {
     /// Allows kernels of the file's own in WGSL. They cannot leave their arrays, but they may run for ever.
     pub wgsl: bool,
     /// Functions that compute kernels of the file's own on the CPU, where they can then run too. Each has the element types
-    /// of its kernel. It is an error if no kernel has an entry point of that name, or if two kernels of other sources
-    /// share it.
+    /// of its kernel. It is an error if no kernel has an entry point of that name. So are two kernels of different
+    /// sources that have it.
     pub on_cpu: CpuKernels,
     /// Tensors that are taken in place of those of the program's file, by name. They have the shape and the layout of
     /// the residents that were bound. A program that is to load PyTorch's own file binds

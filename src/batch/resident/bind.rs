@@ -1,7 +1,5 @@
 //! Residents in batches: read by its operations, filled by its runs, and carried from run to run.
 
-use smallvec::SmallVec;
-
 use super::Resident;
 use crate::base::dtype::Element;
 use crate::base::place::Place;
@@ -31,7 +29,7 @@ impl GpuCommandBatch {
         self.tensor(self.bound_handle(resident.handle(), method))
     }
 
-    /// Records a read of the resident behind `handle`. A resident of another device is a mistake of `method`.
+    /// The node of the resident behind `handle`. A resident of another device is a mistake of `method`.
     #[track_caller]
     pub(in crate::batch) fn bound_handle(&self, handle: &Handle, method: &'static str) -> NodeId {
         let mut recorder = self.recorder.lock();
@@ -39,8 +37,7 @@ impl GpuCommandBatch {
             return recorder.mistake(method, handle.foreign(&self.device), handle.ty().dtype);
         }
         recorder.recording.start();
-        let position = recorder.position(handle);
-        recorder.push(Op::Resident(position), SmallVec::new(), handle.ty().clone())
+        recorder.resident(handle)
     }
 
     /// Keeps a result on the device. Each run of this batch fills the resident, which is empty until the first. A kept

@@ -67,8 +67,8 @@ counters! {
     counts {
         CpuRuns cpu_runs "Runs finished on the host's cores";
         GpuRuns gpu_runs "Runs finished on the GPU";
-        Failed failed "Runs that ended with an error, faults in their data included";
         Faults faults "Runs that ended with a fault in their data, such as an index out of range";
+        Failed failed "Runs that ended with an error, faults in their data included";
         Repeated repeated "Attempts at a run whose GPU was lost, and which were repeated";
         Cancelled cancelled "Runs that were dropped before they were done";
         Late late "Runs that missed their deadline";

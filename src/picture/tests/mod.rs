@@ -130,7 +130,7 @@ fn disorder(count: usize) -> Picture {
             predicted: 1e-6,
             elsewhere: Some(2e-6),
             measured: None,
-            reason: "predicted to be faster here".to_owned(),
+            reason: "predicted to be as fast here, or faster".to_owned(),
             not_fused_with: at
                 .checked_sub(1)
                 .map(|made| (made, "no reason".to_owned()))

@@ -81,10 +81,10 @@ impl<'a> Unfused<'a> {
         }
         let elements = self.plan.values[value.index()].shape.elements() as u64;
         if !made_by_map && reader.form.kernel().points() > elements {
-            let is_part = !reader.joins.is_empty() || !reader.borders.is_empty();
-            return Some(match is_part {
-                true => format!("{name} is a part of what that kernel computes"),
-                false => format!("{name} is broadcast"),
+            let is_broadcast = reader.joins.is_empty() && reader.borders.is_empty();
+            return Some(match is_broadcast {
+                true => format!("{name} is broadcast"),
+                false => format!("{name} has fewer elements than this kernel"),
             });
         }
         let in_tiles = matches!(reader.form, Form::Product(_) | Form::Attention(_));

@@ -108,7 +108,10 @@ mod tests {
             (profile.gpu.reduce, profile.gpu.download) = (Curve::flat(1e9), Curve::flat(1e6));
         }
         let page = page(&targets, Placement::Auto, None, sum);
-        assert!(line(&page, "1. matmul").ends_with("predicted to be faster here"), "{page}");
+        assert!(
+            line(&page, "1. matmul").ends_with("predicted to be as fast here, or faster"),
+            "{page}"
+        );
         // 4 µs are saved; 16 KiB less 256 B at 1 MB/s, 16.1 ms, are not worth it.
         assert!(line(&page, "2. sum").ends_with("transfers would add 16.1 ms"), "{page}");
         assert_eq!(line(&page, "upload"), "upload v0 16.0 KiB 0 ns", "{page}");
@@ -123,7 +126,10 @@ mod tests {
             assert!(said.ends_with("1.1 s 1.0 s a near tie: the gpu would save 200 ms"), "{near}");
         }
         let far = page(&targets(1.0, 1.1), Placement::Auto, None, sum);
-        assert!(line(&far, "1. matmul").ends_with("predicted to be faster here"), "{far}");
+        assert!(
+            line(&far, "1. matmul").ends_with("predicted to be as fast here, or faster"),
+            "{far}"
+        );
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl ChosenBy {
     /// The reason for the side of a step, in a few words.
     pub fn reason(&self) -> String {
         let words = match self {
-            Self::Times => "predicted to be faster here",
+            Self::Times => "predicted to be as fast here, or faster",
             Self::Measured(seen) => {
                 let time = |(route, nanos): (Route, u64)| {
                     format!("{route} {}", seconds(nanos as f64 * 1e-9))

@@ -25,8 +25,7 @@ impl Program {
     /// As [`run`](Self::run), with any number of rows, as [`Rows::run`] does for the [`rows`](Self::rows) of all
     /// inputs. The program must be recorded with two rows or more: `batch.input("x", [2, features])`.
     ///
-    /// Dropping the future stops the run; the counters say that it was cancelled. The first run of each size plans and
-    /// compiles: a service calls [`Rows::warm_up`] before its first request.
+    /// Dropping the future stops the run, which counts as cancelled. A service calls [`Rows::warm_up`] before its first request.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -121,14 +120,12 @@ impl Rows {
     /// rows, or the recorded number rounded up to a power of two if that is more, and fewer where the memory budget has no
     /// room. More rows are cut, one trip for each chunk, one after another. The last chunk repeats its last row up to
     /// a planned number. Where an output is a sum or a mean, that chunk is cut further instead, so that no padding reaches
-    /// the result. Sums and means of chunks are added in `f64`. Each chunk reads residents as they are
-    /// when it runs. Vectors of inputs are copied, chunk by chunk.
+    /// the result. Sums and means of chunks are added in `f64`. Each chunk copies its inputs, and reads residents as they are.
     ///
     /// # Errors
     /// As [`Program::run`], and positions in them count all rows; as [`program`](Self::program), for a size that is run for
-    /// the first time. [`RowsError`] for data that is no whole number of
-    /// rows, and for inputs with different numbers of rows; also for no rows, if an output is a greatest or least
-    /// element.
+    /// the first time. [`RowsError`] for data that is no whole number of rows, and for inputs with different numbers of
+    /// rows; also for no rows, if an output is a greatest or least element.
     pub fn run<'s, 'a: 's, K>(
         &'s self,
         inputs: impl Inputs<'a, K>,

@@ -101,6 +101,7 @@ impl KernelForm for ReduceForm {
         match (self.schedule, &self.sliding) {
             (Some(ReduceSchedule { lanes: Some(_), .. }), _) => "reduce, shared windows",
             (None, Some(sliding)) if sliding.channels_last => "reduce, windows, channels last",
+            (None, Some(sliding)) if sliding.is_of_rows() => "reduce, short rows",
             (None, Some(_)) => "reduce, sliding windows",
             (Some(_), _) | (None, None) => "reduce",
         }

@@ -78,6 +78,13 @@ impl Sliding {
         matches!(combine, Combine::Sum | Combine::Max | Combine::Min)
     }
 
+    /// True if each result combines a row of its own, without weights.
+    pub fn is_of_rows(&self) -> bool {
+        let [SlidingAxis { window, .. }] = self.axes[..] else { return false };
+        let has_others = self.weight.is_some() || self.border.is_some();
+        window.dilation == 1 && window.step >= window.size && !has_others
+    }
+
     /// Elements that are combined for a result. Without weights, those along one axis come after those along another.
     pub fn taps(&self) -> usize {
         let sizes = self.axes.iter().map(|axis| axis.window.size);
