@@ -290,9 +290,9 @@ async fn a_sequence_that_starts_from_zeros_takes_any_number_of_rows() {
     }
 }
 
-/// The recipe of `docs/serving.md` for padded sequences.
+/// The recipes of `docs/serving.md` for padded sequences.
 #[tokio::test]
-async fn the_last_state_before_the_padding_is_that_of_the_sequence_alone() {
+async fn last_states_means_and_greatest_elements_leave_out_the_padding() {
     let (rows, inputs, states, steps) = (5, 5, 6, 4);
     for gates in [3, 4] {
         let data = Data::new(gates, steps, Sizes { rows, inputs, states });
@@ -315,22 +315,36 @@ async fn the_last_state_before_the_padding_is_that_of_the_sequence_alone() {
             .take_along_axis((lengths - 1).unsqueeze(-1).unsqueeze(-1), 1)
             .squeeze(1)
             .named("last");
+        let places = b.arange(0, steps as i32, 1);
+        let mask = places.lt(lengths.unsqueeze(-1)).unsqueeze(-1);
+        let sums = mask.select(hidden, 0.0).sum(1);
+        (sums / lengths.cast::<f32>().unsqueeze(-1)).named("mean");
+        mask.select(hidden, f32::NEG_INFINITY).amax(1).named("greatest");
         let program = b.compile().await.expect("a program");
         let given = [4, 1, 3, 2, 4];
         let outputs = program.run_rows((("x", &data.x), ("lengths", given))).await.expect("a run");
-        let got = outputs.read::<f32>("last").await.expect("results");
-        assert_eq!(got.len(), rows * states);
+        let mut read = Vec::new();
+        for name in ["last", "mean", "greatest"] {
+            read.push(outputs.read::<f32>(name).await.expect("results"));
+            assert_eq!(read.last().map(Vec::len), Some(rows * states));
+        }
         for (row, length) in given.into_iter().enumerate() {
             let steps_of = usize::try_from(length).expect("a length");
             let sizes = LayerSizes { gates, steps: steps_of, rows: 1, inputs, states };
             let own = &data.x[row * steps * inputs..][..steps_of * inputs];
             let all = hidden_states(sizes, own, &data.weights, &data.bias);
-            let last = &all[(steps_of - 1) * states..];
-            for (got, want) in got[row * states..].iter().zip(last) {
-                assert!(
-                    (f64::from(*got) - want).abs() <= 2e-5,
-                    "{gates} gates, {row}: {got}, not {want}"
-                );
+            for state in 0..states {
+                let real = || all[state..].iter().step_by(states);
+                let mean = real().sum::<f64>() / f64::from(length);
+                let greatest = real().copied().fold(f64::NEG_INFINITY, f64::max);
+                let want = [all[(steps_of - 1) * states + state], mean, greatest];
+                for (got, want) in read.iter().zip(want) {
+                    let got = got[row * states + state];
+                    assert!(
+                        (f64::from(got) - want).abs() <= 2e-5,
+                        "{gates} gates, {row}: {got}, not {want}"
+                    );
+                }
             }
         }
     }
