@@ -610,3 +610,22 @@ async fn a_warm_up_plans_all_chunks_that_have_room() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn an_input_that_no_result_needs_may_be_left_out() {
+    for device in common::devices().await {
+        let batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", [2, 3]);
+        batch.input::<f32>("unread", [2, 5]);
+        let y = x.sum(1).download();
+        let program = batch.compile().await.unwrap();
+        for rows in [0, 1, 2, 5, 1500] {
+            let outputs = program.run_rows([(x, &vec![1.0; 3 * rows])]).await.unwrap();
+            assert_eq!(outputs.read(y).await.unwrap(), vec![3.0; rows]);
+        }
+        for error in [program.run_rows(()).await, program.run(()).await] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("\"x\"") && !error.contains("unread"), "{error}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::batch_ids::made_at;
 use super::names::Names;
+use crate::base::dtype::DType;
 use crate::base::place::Place;
 use crate::cost::Placement;
 use crate::device::Device;
@@ -158,24 +159,36 @@ impl Record {
         UpdateOrder::of(&self.residents, &self.keeps)
     }
 
-    /// `uploads`, of which each must have data by now.
+    /// `uploads`, of which each that a result needs must have data by now. Nothing stands in place of the others.
     pub(crate) fn all_given(
         &self,
         uploads: impl IntoIterator<Item = Option<Arc<HostBuffer>>>,
     ) -> Result<Uploads> {
         let (mut given, mut missing) = (Uploads::new(), Vec::new());
         for (at, data) in uploads.into_iter().enumerate() {
-            match data {
-                Some(data) => given.push(data),
-                None => missing.push(self.upload_node(at)),
-            }
+            given.push(match data {
+                Some(data) => data,
+                None => {
+                    let node = self.upload_node(at);
+                    missing.push(node.ok_or_else(|| DeviceError::broken("an upload has no node"))?);
+                    Arc::new(HostBuffer::try_zeroed(DType::F32, 0)?)
+                }
+            });
         }
-        if missing.is_empty() {
-            return Ok(given);
+        match self.needed_of(missing) {
+            needed if needed.is_empty() => Ok(given),
+            needed => Err(DataError::NotGiven(needed).into()),
         }
-        let nodes: Option<Vec<NodeId>> = missing.into_iter().collect();
-        let nodes = nodes.ok_or_else(|| DeviceError::broken("an upload has no node"))?;
-        Err(DataError::NotGiven(nodes.into_iter().map(|node| self.origin(node)).collect()).into())
+    }
+
+    /// The origins of the `nodes` that a result needs.
+    pub(crate) fn needed_of(&self, nodes: Vec<NodeId>) -> Vec<Origin> {
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        let live = self.graph.live();
+        let needed = nodes.into_iter().filter(|&node| live.contains_key(node));
+        needed.map(|node| self.origin(node)).collect()
     }
 
     /// The uploads that have no data yet, with their types.

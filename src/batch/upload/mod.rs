@@ -116,7 +116,8 @@ impl GpuCommandBatch {
     }
 
     /// A tensor of `shape` without data, called `name`: a [`Program`](crate::Program) is given it in each run. A
-    /// batch that is executed itself needs the data [written](Self::write) before.
+    /// batch that is executed itself needs the data [written](Self::write) before. An input that no result needs may be
+    /// left out.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -5,7 +5,7 @@ use super::traced::Rows;
 use crate::base::shape::Shape;
 use crate::batch::input::Input;
 use crate::batch::program::compiled::Inner;
-use crate::error::{DataError, Origin, Result, RowsError};
+use crate::error::{DataError, Result, RowsError};
 use crate::graph::{NodeId, RowAxis};
 
 /// Inputs of a run, and the number of their rows.
@@ -66,8 +66,8 @@ impl Rows {
             inputs.push((id, input));
         }
         let is_missing = |id: &&NodeId| !inputs.iter().any(|(given, _)| given == *id);
-        let missing = self.plans.inputs.iter().filter(is_missing);
-        let missing: Vec<Origin> = missing.map(|&id| recorded.origin(id)).collect();
+        let missing = self.plans.inputs.iter().filter(is_missing).copied().collect();
+        let missing = recorded.needed_of(missing);
         match rows {
             _ if !missing.is_empty() => Err(DataError::NotGiven(missing).into()),
             Some((_, rows)) => Ok(RowInputs { rows, inputs }),

@@ -113,8 +113,8 @@ impl Program {
 }
 
 impl Rows {
-    /// Runs the program with as many rows as its inputs have, perhaps none. All inputs with rows must be given. The
-    /// results have as many rows, as if the program had been recorded with them.
+    /// Runs the program with as many rows as its inputs have, perhaps none. All inputs with rows that a result needs are
+    /// given. The results have as many rows, as if the program had been recorded with them.
     ///
     /// Programs are planned for the recorded number of rows, and for powers of two, once each. The largest chunk has 1024
     /// rows, or the recorded number rounded up to a power of two if that is more, and fewer where the memory budget has no
