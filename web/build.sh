@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The most bytes that the WebAssembly may have, as a server sends it.
-BUDGET=${ONETRIP_WEB_BUDGET:-1080000}
+BUDGET=${ONETRIP_WEB_BUDGET:-1100000}
 out=$PWD/target/web
 target=wasm32-unknown-unknown
 mkdir -p "$out"
