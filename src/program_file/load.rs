@@ -1,6 +1,6 @@
 //! Files become programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::TEXT;
@@ -178,18 +178,19 @@ impl Loader<'_> {
     fn give_functions(&self, recorded: &mut Record) -> Result<()> {
         let refused = |reason| unreadable(self.file, Unreadable::Refused(reason));
         let given = &self.options.on_cpu.0;
+        if given.is_empty() {
+            return Ok(());
+        }
         let mut sources: BTreeMap<&str, Arc<str>> = BTreeMap::new();
         let graph = Arc::clone(&recorded.graph);
         let custom = graph.iter().filter_map(|(id, node)| match &node.op {
             Op::Custom(kernel) => Some((id, node, kernel)),
             _ => None,
         });
-        let mut entries: Vec<&str> = Vec::new();
+        let mut entries = BTreeSet::new();
         for (id, node, kernel) in custom {
             let entry = &*kernel.entry;
-            if !entries.contains(&entry) {
-                entries.push(entry);
-            }
+            entries.insert(entry);
             let Some(twin) = given.get(entry) else { continue };
             let source = sources.entry(entry).or_insert_with(|| Arc::clone(&kernel.source));
             let of = format!("the kernel {} recorded at {}", quoted(entry), node.place);
@@ -211,9 +212,9 @@ impl Loader<'_> {
         let Some(stray) = given.keys().find(|name| !sources.contains_key(&***name)) else {
             return Ok(());
         };
-        let entries = match entries.len() {
-            0 => "it has no kernels of its own".to_owned(),
-            _ => format!("its kernels have {}", first_of(&entries, 20)),
+        let entries = match &*Vec::from_iter(entries) {
+            [] => "it has no kernels of its own".to_owned(),
+            entries => format!("its kernels have {}", first_of(entries, 20)),
         };
         let stray = quoted(stray);
         Err(refused(format!(
