@@ -20,9 +20,11 @@ const WIDTH: usize = 48;
 const AREA: usize = WIDTH * WIDTH;
 const LAYERS: usize = 4;
 
-/// A device that is said to be so slow that small uploads are large, or `None` where there is no adapter.
+/// A device that is said to be a hardware GPU and so slow that small uploads are large, or `None` where there is no
+/// adapter.
 async fn slow(change: impl Fn(DeviceBuilder) -> DeviceBuilder) -> Option<Device> {
     let mut profile = common::gpu().await?.profile();
+    profile.gpu.threads = 0;
     profile.gpu.upload = Curve::flat(1e6);
     profile.gpu.memory = Curve::flat(1e6);
     let builder = Device::builder().without_cache().without_learning().with_profile(profile);
@@ -105,6 +107,27 @@ async fn each_layer_is_submitted_when_its_weights_have_come() {
         assert_eq!(stats.bytes_up == bytes, seed > 0, "parameters travel with the first: {stats}");
         assert_eq!((stats.bytes_down, stats.dispatches), (4 * AREA as u64, 4), "{stats}");
     }
+}
+
+/// A device on the host's threads does nothing while these pack.
+#[tokio::test]
+async fn all_goes_at_once_to_a_device_on_the_threads_of_the_host() {
+    let Some(device) = any_slow().await else { return };
+    let mut profile = device.profile();
+    profile.gpu.threads = 2;
+    let builder = Device::builder().without_cache().without_learning().with_profile(profile);
+    let device = builder.gpu().await.unwrap();
+    let batch = GpuCommandBatch::new(&device);
+    let data = weights(2);
+    let mut layers = data.iter().map(|data| batch.upload_shaped(data, [WIDTH, WIDTH]));
+    let x = layers.next().unwrap();
+    let y = layers.fold(x, |y, w| y.matmul(w).clip(-1.0, 1.0));
+    let page = batch.explain().unwrap().to_string();
+    assert!(!page.contains(" waves"), "{page}");
+    soon(batch.execute()).await.unwrap();
+    assert_eq!(batch.read(y).await.unwrap(), by_hand(&data));
+    let stats = batch.stats();
+    assert_eq!([stats.uploads, stats.submits, stats.downloads], [1, 1, 1], "{stats}");
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ pub struct DeviceProfile {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct SideProfile {
-    /// Threads of the host that compute; 0 for a GPU.
+    /// Threads of the host that compute; 0 for a hardware GPU. A GPU on these threads waits while the host packs uploads.
     pub threads: u32,
     /// Seconds of a run that does nothing: submit and wait.
     pub round_trip: f64,
@@ -153,6 +153,7 @@ impl SideProfile {
     fn software_gpu(threads: usize) -> Self {
         let flat = |rate: f64| Curve::flat(rate * threads as f64);
         Self {
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
             dispatch: 100e-6,
             download: Curve::flat(10e9),
             memory: flat(3.5e9),

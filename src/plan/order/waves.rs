@@ -17,7 +17,9 @@ const MOST: usize = 8;
 
 /// Sets the waves of a plan, none if all is submitted at once, and the time that they save.
 pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64], target: &Target) {
-    if target.backend != Backend::Gpu || plan.steps.is_empty() {
+    // Threads of the host that compute do not pack meanwhile.
+    let is_software = target.profile.gpu.threads > 0;
+    if target.backend != Backend::Gpu || is_software || plan.steps.is_empty() {
         return;
     }
     let uploads = first_used(plan);
