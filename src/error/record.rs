@@ -4,6 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::data::Origin;
 use super::mistake::MistakeKind;
 use crate::base::place::Place;
 use crate::base::units::count;
@@ -64,9 +65,10 @@ impl fmt::Display for Mistakes {
 }
 impl std::error::Error for Mistakes {}
 
-/// One mistake, with its place, its operation and the reason.
+/// One mistake, with its place, its operation, the reason and the operands.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("{place}: {op}: {what}")]
+#[error("{place}: {op}: {what}{}", of_operands(operands))]
+#[non_exhaustive]
 pub struct Mistake {
     /// The caller's file and line.
     pub place: Place,
@@ -74,4 +76,18 @@ pub struct Mistake {
     pub op: &'static str,
     /// The mistake, and its cure.
     pub what: MistakeKind,
+    /// The values that the operation was to work on, in order. There are none if the method refused them before.
+    pub operands: Vec<Origin>,
+}
+
+/// The end of the message of a mistake: its operands, of which a `concat` may have many.
+fn of_operands(operands: &[Origin]) -> String {
+    const SHOWN: usize = 4;
+    let shown: Vec<String> = operands.iter().take(SHOWN).map(Origin::to_string).collect();
+    let more = if operands.len() > SHOWN { ", …" } else { "" };
+    match &shown[..] {
+        [] => String::new(),
+        [one] => format!("; the operand: {one}"),
+        _ => format!("; the operands: {}{more}", shown.join(", ")),
+    }
 }

@@ -153,7 +153,12 @@ impl Recorder {
                 debug_assert_eq!(ty.dtype, dtype, "{} gives another type", op.name());
                 self.push(op, inputs, ty)
             }
-            Err(what) => self.mistake(op.name(), what, dtype),
+            Err(what) => {
+                let UserCall { name, place } = UserCall::current(op.name());
+                let operands = inputs.iter().map(|&node| self.recorded.source(node)).collect();
+                self.mistakes.push(Mistake { place, op: name, what, operands });
+                self.silent(op.name(), dtype)
+            }
         }
     }
 
@@ -187,7 +192,7 @@ impl Recorder {
     #[track_caller]
     pub fn note(&mut self, op: &'static str, what: MistakeKind) {
         let UserCall { name, place } = UserCall::current(op);
-        self.mistakes.push(Mistake { place, op: name, what });
+        self.mistakes.push(Mistake { place, op: name, what, operands: Vec::new() });
     }
 
     /// Adds a mistake to those of the batch, and returns an invalid node: operations that read it report no mistake.

@@ -33,7 +33,9 @@ fn refused_call(want: &str, record: impl FnOnce(&GpuCommandBatch)) {
 
     let line = mistake.place.line();
     let text = without_other_place(&error.to_string());
-    assert_eq!(text, format!("{}:{line}: {want}", case.file()));
+    let (told, operands) = text.split_once("; the operand").unwrap_or((&text, ""));
+    assert_eq!(told, format!("{}:{line}: {want}", case.file()));
+    assert_eq!(operands.is_empty(), mistake.operands.is_empty(), "{text}");
     let within = case.line()..case.line() + 8;
     assert!(within.contains(&line), "line {line} is not in the case at line {}", case.line());
     let source = std::fs::read_to_string(case.file()).expect("the file of the case");
@@ -69,11 +71,12 @@ fn foreign<T: Element>() -> BufferId<T> {
 #[test]
 fn the_place_is_the_callers() {
     let b = GpuCommandBatch::new(&Device::cpu());
-    let (x, w) = (zeros(&b, [64, 784]), zeros(&b, [512, 256]));
-    let line = line!() + 1;
+    let (x, w) = (b.full([64, 784], 0.0), b.full([512, 256], 0.0).named("weights"));
+    let (made, line) = (line!() - 1, line!() + 1);
     b.matmul(x, w);
     let want = format!(
-        "tests/mistakes/main.rs:{line}: matmul: inner dimensions differ: x [64, 784] · w [512, 256]; the last axis of x must equal the last but one of w"
+        "tests/mistakes/main.rs:{line}: matmul: inner dimensions differ: x [64, 784] · w [512, 256]; the last axis of x must equal the last but one of w; \
+         the operands: full (at tests/mistakes/main.rs:{made}), full \"weights\" (at tests/mistakes/main.rs:{made})"
     );
     assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
     assert_eq!(b.explain().unwrap_err().to_string(), want);
@@ -142,7 +145,7 @@ fn an_id_of_another_batch_says_where_it_was_made_though_it_is_gone() {
 #[test]
 fn one_mistake_is_one_line() {
     let b = GpuCommandBatch::new(&Device::cpu());
-    let (x, y) = (zeros(&b, [2]), zeros(&b, [3]));
+    let (x, y, made) = (b.full([2], 0.0), b.full([3], 0.0), line!());
     let first = line!() + 1;
     let wrong = b.add(x, y);
     // Everything that follows from it is silent, whatever else would be wrong with it.
@@ -168,7 +171,8 @@ fn one_mistake_is_one_line() {
         [
             format!(
                 "tests/mistakes/main.rs:{first}: add: shapes [2] and [3] do not broadcast: aligned at the last \
-                 dimension, sizes must be equal or 1; `unsqueeze` adds a size of 1"
+                 dimension, sizes must be equal or 1; `unsqueeze` adds a size of 1; the operands: full (at \
+                 tests/mistakes/main.rs:{made}), full (at tests/mistakes/main.rs:{made})"
             ),
             format!(
                 "tests/mistakes/main.rs:{second}: squeeze: axis 0 of [3] has size 3, and only a size of 1 can be squeezed; `slice` takes one element, `reshape` merges axes"
@@ -194,7 +198,8 @@ fn mistakes_of_a_loop_are_counted() {
     let error = b.check_recorded().unwrap_err();
     let text = error.to_string();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].ends_with("`unsqueeze` adds a size of 1 (made 1000 times)"), "{text}");
+    assert!(lines[0].contains("`unsqueeze` adds a size of 1; the operands: full (at "), "{text}");
+    assert!(lines[0].ends_with(" (made 1000 times)"), "{text}");
     assert!(lines[1].contains("reshape: cannot reshape [2] (2 elements) to [3]"), "{text}");
     assert!(lines[6].contains(": squeeze: "), "{text}");
     assert_eq!(lines[7..], ["and 95 more mistakes, listed by `Mistakes::list`"], "{text}");

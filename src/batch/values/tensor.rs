@@ -27,8 +27,11 @@ use crate::batch::{BufferId, GpuCommandBatch, Resident};
 /// `Debug` prints its type and where it was recorded.
 ///
 /// A tensor is `Copy`. It borrows its batch; its [`id`](Self::id) does not. A number has the type of the tensor's elements:
-/// `2.0 * x` for `f32`, `2 * n` for `i32`. A mistake names the line of the method or
-/// operator that made it. In a function with `#[track_caller]`, such as a layer, it names the line of the call.
+/// `2.0 * x` for `f32`, `2 * n` for `i32`. Comparisons are methods, as in `x.gt(0.0)`, and give a tensor of `bool`. An axis
+/// is an `isize`; a negative one counts from the last.
+///
+/// A mistake names the line of the method or operator that made it. In a function with `#[track_caller]`, such as a layer,
+/// it names the line of the call.
 pub struct Tensor<'b, T> {
     batch: &'b GpuCommandBatch,
     id: BufferId<T>,
