@@ -67,7 +67,7 @@ impl Wgsl {
         self
     }
 
-    /// Sets the number of workgroups along x, y and z, each at least 1 unless the kernel has no elements. The source sets
+    /// Sets the number of workgroups along x, y and z, each at least 1 unless an input or the result is empty. The source sets
     /// the threads of a workgroup. Every device that onetrip opens takes 65535 workgroups along each axis, workgroups of 256
     /// threads (64 along z), and 16 KiB of `var<workgroup>`. Some devices take more, and others refuse such a kernel
     /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)). Elements of the result that no thread writes are 0, so too few
@@ -88,8 +88,8 @@ impl Wgsl {
 
     /// The function that runs on the CPU call in place of the kernel. It takes a slice of each input, in order, and the
     /// elements of the result, which are 0 before. It must do the same as the source does. Runs call it from any
-    /// thread. It may make runs itself, but must not wait for those of other threads: all that compute might wait like
-    /// it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked). A test of both
+    /// thread. It may make runs itself, but must not wait for those of other threads: all computing threads could then
+    /// wait. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked). A test of both
     /// calls [`set_placement`](GpuCommandBatch::set_placement) with [`Placement::Cpu`](crate::Placement::Cpu) and then
     /// with [`Placement::Gpu`](crate::Placement::Gpu).
     pub fn on_cpu<Types>(mut self, function: impl CpuKernel<Types>) -> Self {
@@ -243,15 +243,15 @@ impl GpuCommandBatch {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
-    /// A number that the kernel needs is an input of one element, or part of the source. A program with such a kernel
-    /// has no [`rows`](crate::Program::rows). A file of it holds the source without the function for the CPU, which
+    /// A number that the kernel needs is an input of one element, or part of the source. A program in which
+    /// it reads values with rows has no [`rows`](crate::Program::rows). A file of it holds the source without the function for the CPU, which
     /// [`LoadOptions::on_cpu`](crate::LoadOptions::on_cpu) gives again.
     ///
     /// It is a mistake if the number of workgroups was not said or is 0. So is a function for the CPU that takes other
     /// element types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not
     /// valid, or if its bindings do not fit the inputs and the result; builds without the feature `gpu` do not look at
     /// the source. A kernel that one device refuses, as for more threads than a workgroup may have there, is an error
-    /// of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
+    /// of `compile` and of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
     #[track_caller]
     pub fn wgsl<T: Element>(&self, kernel: Wgsl, shape: impl Into<Shape>) -> Tensor<'_, T> {
         let shape = shape.into();

@@ -40,10 +40,10 @@ pub struct DeviceProfile {
     pub gpu: SideProfile,
     /// Cores of the GPU that work on tiles of a matrix product at the same time.
     pub cores: u32,
-    /// Rates of the kernels of matrix products on the GPU. Calibration measures scalar tiles alone. For kernels that
-    /// are not among them, those of a large card stand in.
+    /// Rates of the kernels of matrix products on the GPU. Calibration measures scalar tiles alone. For other
+    /// kernels, the rates of a large card are scaled by the measured ones.
     pub tiles: Vec<TileRate>,
-    /// The trials of single graphs: the faster route of each whose predictions are near a tie.
+    /// The trials of graphs whose predictions are near a tie, each with its faster route.
     #[cfg_attr(feature = "serde", serde(default))]
     pub learned: Learned,
 }
@@ -148,8 +148,8 @@ impl SideProfile {
         }
     }
 
-    /// Rates for each thread, measured with Mesa's lavapipe 22.3 on two cores of an EPYC (Zen 4). Upload and round trip are
-    /// those of a hardware GPU.
+    /// Figures of Mesa's lavapipe 22.3 on two cores of an EPYC (Zen 4); rates of kernels are for each thread. Upload and
+    /// round trip are those of a hardware GPU.
     fn software_gpu(threads: usize) -> Self {
         let flat = |rate: f64| Curve::flat(rate * threads as f64);
         Self {

@@ -10,7 +10,7 @@ use crate::base::place::Place;
 use crate::base::units::count;
 
 /// Every mistake in a recorded graph, in the order in which they were made. Prints one line for each, with the number of
-/// times that the same one was made in a loop; the first twenty lines stand for all.
+/// times that the same one was made in a loop: at most twenty lines, and five for one place.
 ///
 /// ```
 /// use onetrip::{Device, Error, GpuCommandBatch};

@@ -12,8 +12,8 @@ use crate::residents::UpdateOrder;
 use crate::session::LastChoice;
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
-/// buffers, and any number of them may be under way at once. Inputs of one element type are an array, of several a
-/// tuple.
+/// buffers, and any number of them may be under way at once. Give inputs of one element type as an array, others as
+/// a tuple.
 ///
 /// ```
 /// # pollster::block_on(async {

@@ -41,8 +41,8 @@ impl GpuCommandBatch {
     ///
     /// For the cores, it also starts the first helper thread. It allocates and touches the memory of a run, with that of
     /// inputs that runs copy, if this is at most 256 MiB. The device's pool frees memory that no run uses for 20 to 40
-    /// seconds. The first program of a structure runs twice on zeros, if a run takes at most 0.1 ms and 4 MiB. Its
-    /// residents must lie on the host, no kernel may be the user's own, and a core must be free.
+    /// seconds. The first program of a structure runs twice on zeros, if a run is predicted to take at most 0.1 ms, and
+    /// takes at most 4 MiB. Its residents must lie on the host, no kernel may be the user's own, and a core must be free.
     ///
     /// An adapter that computes on the host's cores, such as Mesa's, compiles again when a kernel first computes. Its
     /// first run may take seconds: make one before runs that have a deadline.

@@ -20,9 +20,9 @@ use crate::exec::HostBuffer;
 use crate::ops::{Op, Type, check_size};
 use crate::record::{Recorder, UntypedId};
 
-/// Uploads and inputs. The data of uploads live as long as the batch and the programs
-/// compiled from it. A run on the host's cores reads it in
-/// place. Each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
+/// Uploads and inputs. The data of an upload lives as long as the batch and the programs compiled from it. A run on the
+/// host's cores reads it in place. Each run on a GPU packs it into memory that the device copies from. Several threads pack
+/// large data.
 ///
 /// Uploading a slice copies it into the batch. A vector of 32-bit elements that is passed by value is not copied, and
 /// [`upload_with`](Self::upload_with) copies nothing.

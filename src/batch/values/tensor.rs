@@ -7,7 +7,7 @@ use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Resident};
 
 /// A recorded value of elements `T` beside its batch, so that operations on it read as formulas: every operation of
-/// [`GpuCommandBatch`] is a method, and operators (`+ - * / %`, `& | !` of truth values, unary `-`) take tensors, ids,
+/// [`GpuCommandBatch`] on values is a method, and operators (`+ - * / %`, `& | !` of truth values, unary `-`) take tensors, ids,
 /// borrowed [residents](Resident) and numbers on either side.
 ///
 /// ```
@@ -73,7 +73,7 @@ impl<'b, T: Element> Tensor<'b, T> {
         self.batch
     }
 
-    /// The shape of the value. `None` if it comes from a mistake.
+    /// The shape of the value. `None` if it comes from a mistake, or belongs to another batch.
     #[must_use]
     pub fn shape(self) -> Option<Shape> {
         self.batch.shape(self.id)

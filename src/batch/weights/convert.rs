@@ -10,7 +10,7 @@ use crate::batch::upload::wide_ids::narrow;
 /// Defines each type once: its name here, its name in the format, its meaning.
 macro_rules! types {
     ($($name:ident $format:ident $doc:literal;)*) => {
-        /// The type of a tensor's elements in a file. Prints as the file's format names it, in lower case.
+        /// The type of a tensor's elements in a file. Prints as the file's format names it, in lower case; `Other` prints as `other`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum TensorType {

@@ -26,7 +26,8 @@ use crate::exec::HostBuffer;
 /// The bytes before the header, which hold its length.
 const LENGTH: usize = 8;
 
-/// The tensors of a safetensors file, by name (feature `safetensors`). A tensor is read when it is asked for.
+/// The tensors of a safetensors file, by name (feature `safetensors`). [`map`](Self::map) reads a tensor
+/// when it is asked for, [`read`](Self::read) reads the whole file.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -164,7 +165,7 @@ impl Weights {
         Self { file: Arc::clone(&self.file), prefix: format!("{}{prefix}", self.prefix) }
     }
 
-    /// The names of all tensors in order, without the [prefix](Self::prefix).
+    /// The names of the tensors under the [prefix](Self::prefix), in order and without it.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let names = self.file.metadata.tensors().into_keys();
