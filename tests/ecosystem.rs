@@ -410,9 +410,12 @@ mod weights {
         let inner = weights.resident::<f32>(&device, "weight").expect_err("a prefix is missing");
         says(inner, "; read it through `Weights::prefix(\"fc.\")`");
         let floats = weights.resident::<u32>(&device, "fc.weight").expect_err("floats");
-        says(floats, "f32, not u32; ask for f32, and `cast` the tensor");
+        says(floats, "f32, not u32; ask for f32 and `cast` the tensor, or convert it in the file");
         let longs = weights.vec::<f32>("steps").expect_err("64 bits");
-        says(longs, "i64, not f32; ask for i32 or u32, and `cast` the tensor");
+        says(
+            longs,
+            "i64, not f32; ask for i32 or u32 and `cast` the tensor, or convert it in the file",
+        );
         let double = weights.vec::<f32>("fc.double").expect_err("64 bits");
         says(
             double,

@@ -162,9 +162,11 @@ async fn computed_indices_and_classes_are_those_of_the_run() {
             table(b).gather(doubled, 0)
         })
         .await;
-        faults(&device, "one_hot: class 7 at [1] is none of 0..7", |b| {
-            b.one_hot::<f32, _>(b.upload(&[5, 6]) + 1, 7)
-        })
+        faults(
+            &device,
+            "one_hot: class 7 at [1] is none of 0..7; check the classes, or `clip` them",
+            |b| b.one_hot::<f32, _>(b.upload(&[5, 6]) + 1, 7),
+        )
         .await;
     }
 }
@@ -220,19 +222,31 @@ async fn a_table_that_another_batch_kept_has_the_name_of_its_value() {
 #[tokio::test]
 async fn integers_divided_by_zero() {
     for device in devices().await {
-        faults(&device, "div: division by zero at [1, 0]", |b| {
-            let x = b.upload_shaped(&[1_i32, 0, 3, 4, 5, 6], [3, 2]);
-            let y = b.upload_shaped(&[1_i32, 0, 2], [3, 1]);
-            b.div(x, y)
+        faults(
+            &device,
+            "div: division by zero at [1, 0]; `select` can replace such divisors",
+            |b| {
+                let x = b.upload_shaped(&[1_i32, 0, 3, 4, 5, 6], [3, 2]);
+                let y = b.upload_shaped(&[1_i32, 0, 2], [3, 1]);
+                b.div(x, y)
+            },
+        )
+        .await;
+        faults(
+            &device,
+            "rem: division by zero at [4098]; `select` can replace such divisors",
+            |b| {
+                let x = b.arange(0_u32, 5000, 1);
+                let y =
+                    b.upload(&(0..5000).map(|i| 4098_u32.saturating_sub(i)).collect::<Vec<_>>());
+                x % y * 3
+            },
+        )
+        .await;
+        faults(&device, "div: division by zero at []; `select` can replace such divisors", |b| {
+            b.full([], 7_i32) / b.full([], 0)
         })
         .await;
-        faults(&device, "rem: division by zero at [4098]", |b| {
-            let x = b.arange(0_u32, 5000, 1);
-            let y = b.upload(&(0..5000).map(|i| 4098_u32.saturating_sub(i)).collect::<Vec<_>>());
-            x % y * 3
-        })
-        .await;
-        faults(&device, "div: division by zero at []", |b| b.full([], 7_i32) / b.full([], 0)).await;
         let kept = works(&device, |b| {
             let x = b.upload(&[i32::MIN, 7, -7]);
             let y = b.upload(&[-1, 2, 2]);
@@ -285,9 +299,11 @@ async fn classes_that_there_are_not() {
             |b| b.full([2, 4, 2], 0.0_f32).accuracy(b.upload_shaped(&[0, 1, 4, 2], [2, 2]), 1),
         )
         .await;
-        faults(&device, "one_hot: class -1 at [1] is none of 0..7", |b| {
-            b.one_hot::<f32, _>(b.upload(&[6, -1]), 7)
-        })
+        faults(
+            &device,
+            "one_hot: class -1 at [1] is none of 0..7; check the classes, or `clip` them",
+            |b| b.one_hot::<f32, _>(b.upload(&[6, -1]), 7),
+        )
         .await;
         // Numbers outside of a histogram are data, and so are ignored classes.
         let counts = works(&device, |b| b.upload(&[0, -1, 2, 9, 2]).histogram(3).cast());
@@ -313,7 +329,7 @@ async fn the_first_fault_is_told() {
             })
             .await;
         }
-        faults(&device, "div: division by zero at [0]", |b| {
+        faults(&device, "div: division by zero at [0]; `select` can replace such divisors", |b| {
             let y = b.upload(&[0_i32, 1]);
             b.div(y, y);
             b.gather(table(b), b.upload(&i), 0)

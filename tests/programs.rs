@@ -224,7 +224,9 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     assert_eq!(of(batch.execute().await.unwrap_err()), missing);
     says(
         missing,
-        &format!("{the_input} has no data; give it to the run, or `write` it to the batch before"),
+        &format!(
+            "{the_input} has no data; give it to the run, or `write` it before the batch is executed or compiled"
+        ),
     );
 
     let outputs = program.run([(x, &[1.0, -2.0, 3.0, -4.0])]).await.unwrap();

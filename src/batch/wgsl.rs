@@ -60,7 +60,7 @@ impl Wgsl {
         self
     }
 
-    /// Adds an input: a tensor, an id or a borrowed resident. A view, such as the result of
+    /// Adds an input: a tensor, an id or a borrowed resident. There may be seven. A view, such as the result of
     /// [`transpose`](GpuCommandBatch::transpose), is stored contiguously first.
     pub fn input<T: Element>(mut self, value: impl KernelInput<T>) -> Self {
         value.add_to(&mut self);
@@ -90,8 +90,8 @@ impl Wgsl {
     /// elements of the result, which are 0 before. It must do the same as the source does. Runs call it from any
     /// thread. It may make runs itself, but must not wait for those of other threads: all computing threads could then
     /// wait. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked). A test of both
-    /// calls [`set_placement`](GpuCommandBatch::set_placement) with [`Placement::Cpu`](crate::Placement::Cpu) and then
-    /// with [`Placement::Gpu`](crate::Placement::Gpu).
+    /// sides calls [`set_placement`](GpuCommandBatch::set_placement) with [`Placement::Cpu`](crate::Placement::Cpu) and then
+    /// with [`Placement::Gpu`](crate::Placement::Gpu). Mesa's software adapter ends each loop of a kernel after 65535 steps.
     pub fn on_cpu<Types>(mut self, function: impl CpuKernel<Types>) -> Self {
         self.on_cpu = Some(function.twin());
         self

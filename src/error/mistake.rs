@@ -175,8 +175,8 @@ pub enum MistakeKind {
     },
     /// Windows that are longer than the axis that they slide along.
     #[error(
-        "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding; \
-         use a smaller window, or pad more"
+        "a window that reaches over {reach} elements does not fit into axis {axis} of {shape}, padding included; \
+         use a smaller window, or pad the axis"
     )]
     Window {
         /// From the first element of a window to its last.
@@ -313,8 +313,8 @@ pub enum MistakeKind {
     },
     /// A range without end or with too many elements, or whose step is 0 or not finite.
     #[error(
-        "a range from {start} to {stop} by {step} has no length that can be counted in 31 bits; \
-         the numbers must be finite, and the step not 0"
+        "a range from {start} to {stop} by {step} has no length below 2^31; \
+         the numbers must be finite, the step not 0, and the elements fewer"
     )]
     Arange {
         /// First value.

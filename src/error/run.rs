@@ -102,11 +102,13 @@ impl FaultKind {
                 let fix = match op {
                     "cross_entropy" | "nll_loss" => "; `ClassLoss::ignore` leaves out one class",
                     "accuracy" => "; `accuracy_with` leaves out one class",
-                    _ => "",
+                    _ => "; check the classes, or `clip` them",
                 };
                 format!("{class} at {at:?} is none of 0..{classes}{fix}")
             }
-            Self::DivisionByZero => format!("division by zero at {at:?}"),
+            Self::DivisionByZero => {
+                format!("division by zero at {at:?}; `select` can replace such divisors")
+            }
         }
     }
 }

@@ -80,9 +80,9 @@ pub(super) fn type_to_ask_for(found: &str) -> &'static str {
         "f64" | "other" => {
             "convert it when the file is written: by `tensor.float()` in PyTorch, by `astype(\"float32\")` in NumPy"
         }
-        "f16" | "bf16" | "f32" => "ask for f32, and `cast` the tensor",
-        "bool" => "ask for bool, and `cast` the tensor",
-        _ => "ask for i32 or u32, and `cast` the tensor",
+        "f16" | "bf16" | "f32" => "ask for f32 and `cast` the tensor, or convert it in the file",
+        "bool" => "ask for bool and `cast` the tensor, or convert it in the file",
+        _ => "ask for i32 or u32 and `cast` the tensor, or convert it in the file",
     }
 }
 
@@ -223,7 +223,7 @@ pub(super) fn not_given(inputs: &[impl ToString]) -> String {
     if let [input] = inputs {
         let input = input.to_string();
         return format!(
-            "{input} has no data; give it to the run, or `write` it to the batch before"
+            "{input} has no data; give it to the run, or `write` it before the batch is executed or compiled"
         );
     }
     let mut names: Vec<String> = inputs.iter().take(SHOWN).map(ToString::to_string).collect();
@@ -231,7 +231,7 @@ pub(super) fn not_given(inputs: &[impl ToString]) -> String {
     names.extend((more > 0).then(|| count(more as u64, "other input")));
     let last = names.pop().unwrap_or_default();
     format!(
-        "{} and {last} have no data; give them to the run, or `write` them to the batch before",
+        "{} and {last} have no data; give them to the run, or `write` them before the batch is executed or compiled",
         names.join(", ")
     )
 }

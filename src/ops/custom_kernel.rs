@@ -25,8 +25,11 @@ impl CustomKernel {
 pub(crate) const MOST_BINDINGS: usize = 8;
 
 /// The inputs that this leaves room for beside the result.
-pub(crate) const MOST_INPUTS: &str =
-    if MOST_BINDINGS == 8 { "at most 7" } else { panic!("the text has the number of inputs") };
+pub(crate) const MOST_INPUTS: &str = if MOST_BINDINGS == 8 {
+    "at most 7 (`concat` joins several)"
+} else {
+    panic!("the text has the number of inputs")
+};
 
 type Call = dyn Fn(&[&[u8]], &mut [u8]) + Send + Sync;
 

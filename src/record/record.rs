@@ -140,6 +140,15 @@ impl Record {
         }
     }
 
+    /// As [`source`](Self::source), of an operand: a number has the name of the method that took it.
+    pub(crate) fn operand(&self, node: NodeId) -> Origin {
+        let origin = self.source(node);
+        match (&self.graph[node].op, self.graph[node].ty.shape.rank()) {
+            (Op::Full(_), 0) => Origin { op: "number", ..origin },
+            _ => origin,
+        }
+    }
+
     /// The name of the whole in messages: that of the value that it downloads or keeps first.
     pub(crate) fn first_result(&self) -> Origin {
         let outputs = self.graph.outputs();

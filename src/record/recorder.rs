@@ -155,7 +155,7 @@ impl Recorder {
             }
             Err(what) => {
                 let UserCall { name, place } = UserCall::current(op.name());
-                let operands = inputs.iter().map(|&node| self.recorded.source(node)).collect();
+                let operands = inputs.iter().map(|&node| self.recorded.operand(node)).collect();
                 self.mistakes.push(Mistake { place, op: name, what, operands });
                 self.silent(op.name(), dtype)
             }

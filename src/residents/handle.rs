@@ -192,6 +192,11 @@ impl Handle {
         is_there
     }
 
+    /// The name that the resident has whatever binds it, such as that of a file's tensor.
+    pub fn name(&self) -> Option<&str> {
+        self.0.origin.name.as_deref()
+    }
+
     pub fn origin(&self) -> Origin {
         self.0.origin.clone()
     }

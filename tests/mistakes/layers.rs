@@ -371,7 +371,7 @@ fn convolutions() {
         b.conv1d(x, w, None, Conv1d { stride: [0], ..Conv1d::default() })
     });
     refused(
-        "conv1d: a window that reaches over 9 elements does not fit into axis 2 of [1, 3, 8] with its padding; use a smaller window, or pad more",
+        "conv1d: a window that reaches over 9 elements does not fit into axis 2 of [1, 3, 8], padding included; use a smaller window, or pad the axis",
         |b| {
             let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 5]));
             b.conv1d(x, w, None, Conv1d { dilation: [2], ..Conv1d::default() })
@@ -387,7 +387,7 @@ fn windows() {
     let none = "does not fit into axis";
     refused(
         &format!(
-            "unfold: a window that reaches over 5 elements {none} 0 of [4] with its padding; use a smaller window, or pad more"
+            "unfold: a window that reaches over 5 elements {none} 0 of [4], padding included; use a smaller window, or pad the axis"
         ),
         |b| b.unfold(zeros(b, [4]), 0, 5, 1),
     );
@@ -405,7 +405,7 @@ fn windows() {
     let pool = Pool2d { padding: [(0, 0), (1, 0)], dilation: [1, 2], ..Pool2d::new([2, 3]) };
     refused(
         &format!(
-            "max_pool2d: a window that reaches over 5 elements {none} 2 of [1, 2, 3] with its padding; use a smaller window, or pad more"
+            "max_pool2d: a window that reaches over 5 elements {none} 2 of [1, 2, 3], padding included; use a smaller window, or pad the axis"
         ),
         |b| b.max_pool2d(zeros(b, [1, 2, 3]), pool),
     );

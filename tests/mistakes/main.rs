@@ -8,7 +8,9 @@ mod device;
 mod layers;
 mod operations;
 
-use onetrip::{BufferId, Device, Element, Error, GpuCommandBatch, ReadError, Shape, Tensor};
+use onetrip::{
+    BufferId, Device, Element, Error, GpuCommandBatch, Mistake, ReadError, Shape, Tensor,
+};
 
 const HAND_OVER: &str = "use `keep` and `bind` to hand data from batch to batch";
 
@@ -80,6 +82,19 @@ fn the_place_is_the_callers() {
     );
     assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
     assert_eq!(b.explain().unwrap_err().to_string(), want);
+
+    // A number has no method of its own, and a resident is named as such.
+    let device = Device::cpu();
+    let b = GpuCommandBatch::new(&device);
+    let weights = device.resident(&[1.0_f32; 6], [2, 3]).unwrap();
+    b.matmul(b.full([4, 5], 1.0), &weights);
+    b.matmul(&weights, 2.0);
+    let Error::Record(mistakes) = b.check_recorded().unwrap_err() else { panic!("two mistakes") };
+    let [product, number] = mistakes.list() else { panic!("{mistakes}") };
+    let ops = |mistake: &Mistake| mistake.operands.iter().map(|of| of.op).collect::<Vec<_>>();
+    assert_eq!(ops(product), ["full", "resident"]);
+    assert_eq!(ops(number), ["resident", "number"]);
+    assert_eq!(number.operands[0].place.line(), line!() - 8);
 }
 
 #[test]

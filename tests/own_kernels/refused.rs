@@ -54,6 +54,17 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
             format!("{head}{}", main.replace("size(1)", "size(65536)")),
             "`@workgroup_size` of `main` is out of range; give 1 or more along each axis, at most 64 along z",
         ),
+        (
+            format!("{head}@fragment fn main(x: f32) -> f32 {{ return x; }}"),
+            "`main` is no `@compute` function, and a kernel has no others; take it out",
+        ),
+        (
+            format!(
+                "{head}{}",
+                main.replace("x[0]", &format!("{}1.0{}", "(".repeat(5000), ")".repeat(5000)))
+            ),
+            "its parentheses or blocks nest deeper than the parser follows; give parts names by `let`",
+        ),
         (String::new(), "there is no `@compute` function `main`: the module has none"),
         (
             format!("{head}override n: u32;\n{}", main.replace("size(1)", "size(n)")),
@@ -247,7 +258,10 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
         let kernel = (0..8).fold(in_one_group(""), |kernel, _| kernel.input(x));
         batch.wgsl::<i32>(kernel, 1);
     });
-    assert_eq!(what.to_string(), "the number of inputs must be at most 7, not 8");
+    assert_eq!(
+        what.to_string(),
+        "the number of inputs must be at most 7 (`concat` joins several), not 8"
+    );
     let what = mistake(|batch| {
         let x = batch.upload(&[1_u32]);
         batch.wgsl::<u32>(Wgsl::new(COUNTS).entry_point("count").input(x), 1);

@@ -147,6 +147,12 @@ async fn weights_of_a_file_keep_their_names_and_may_be_replaced() -> Result<()> 
     (batch.input::<f32>("x", 1) * &weight + &state).named("y");
     let saved = Weights::from_bytes(batch.to_bytes().await?)?;
     assert_eq!(saved.names(), ["fc.weight", "resident1"]);
+    let recorded = batch.compile().await?;
+    assert_eq!(recorded.resident::<f32>("fc.weight")?.read().await?, [2.0]);
+    let error = recorded.resident::<f32>("fc.bias").unwrap_err().to_string();
+    assert!(error.contains("called \"fc.bias\"") && error.contains("\"fc.weight\""), "{error}");
+    let error = recorded.resident::<i32>("fc.weight").unwrap_err().to_string();
+    assert!(error.contains("resident \"fc.weight\" (at"), "{error}");
     let load = async |weights: Option<Weights>| {
         let options = LoadOptions { weights, ..LoadOptions::default() };
         let program = Program::load_with(&device, &saved, options).await?;
@@ -217,7 +223,10 @@ async fn places_of_other_languages_travel() -> Result<()> {
     batch.download(quotient);
     let program = Program::load_bytes(&device, batch.to_bytes().await?).await?;
     let fault = program.run([("x", &[4, 4]), ("y", &[2, 0])]).await.unwrap_err().to_string();
-    assert_eq!(fault, "model.py:13: div: division by zero at [1]");
+    assert_eq!(
+        fault,
+        "model.py:13: div: division by zero at [1]; `select` can replace such divisors"
+    );
     let wrong = program.run([("x", &[4, 4, 4]), ("y", &[2, 1, 1])]).await.unwrap_err().to_string();
     assert!(wrong.contains("(at model.py:12)"), "{wrong}");
     Ok(())

@@ -3,8 +3,14 @@
 /// Parts of the crate's messages, each with its text in JavaScript, in the order in which they are replaced. A test of the
 /// crate looks for each part in the crate's sources.
 pub(crate) const WORDS: &[(&str, &str)] = &[
-    ("give it to the run, or `write` it to the batch before", "give it to the run"),
-    ("give them to the run, or `write` them to the batch before", "give them to the run"),
+    (
+        "give it to the run, or `write` it before the batch is executed or compiled",
+        "give it to the run",
+    ),
+    (
+        "give them to the run, or `write` them before the batch is executed or compiled",
+        "give them to the run",
+    ),
     ("`rows_of`", "`rowsOf`"),
     ("`run_rows`", "`runRows`"),
     ("`input` and `name` give names", "`input` and `named` give names"),

@@ -6,7 +6,7 @@ use crate::base::shape::Shape;
 use crate::batch::ValueKey;
 use crate::batch::resident::Resident;
 use crate::batch::values::key::IdOrName;
-use crate::error::{DataError, Result, RowsError};
+use crate::error::{DataError, Origin, Result, RowsError};
 use crate::graph::NodeId;
 use crate::ops::Op;
 use crate::record::Record;
@@ -81,8 +81,8 @@ impl Program {
         recorded.names.outputs(&recorded.graph.outputs())
     }
 
-    /// The resident behind a name: of a value that the program binds, or of one that its runs keep or update. So the
-    /// state of a loaded program can be read and written.
+    /// The resident behind a name: of a value that the program binds, or of one that its runs keep or update. A tensor of
+    /// `Weights` has its name in the file, too. So the state of a loaded program can be read and written.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -105,15 +105,17 @@ impl Program {
     /// [`DataError::UnknownResident`] lists those with a name; [`DataError::DType`] if it holds elements of another type.
     pub fn resident<T: Element>(&self, name: &str) -> Result<Resident<T>> {
         let recorded = &*self.0.recorded;
-        let Some((id, handle)) =
-            recorded.names.get(name).and_then(|id| Some((id, self.0.held(id)?)))
-        else {
-            let there = recorded.names.of(|node| self.0.held(node).is_some());
+        let named = || self.0.held(recorded.names.get(name)?);
+        let Some(handle) = named().or_else(|| self.0.held_by_own_name(name)) else {
+            let mut there = recorded.names.of(|node| self.0.held(node).is_some());
+            there.extend(self.0.own_names().map(str::to_owned));
+            there.sort_unstable();
+            there.dedup();
             return Err(DataError::UnknownResident { name: name.to_owned(), there }.into());
         };
         let (given, expected) = (T::DTYPE, handle.ty().dtype);
         if given != expected {
-            let of = recorded.origin(id);
+            let of = Origin { name: Some(name.into()), ..handle.origin() };
             return Err(DataError::DType { of, expected, given }.into());
         }
         Ok(Resident::of(handle.clone()))
@@ -121,6 +123,17 @@ impl Program {
 }
 
 impl Inner {
+    /// The names that residents have of their own, such as those of a file's tensors.
+    fn own_names(&self) -> impl Iterator<Item = &str> {
+        self.recorded.residents.iter().filter_map(Handle::name)
+    }
+
+    /// The one resident that has this name of its own.
+    fn held_by_own_name(&self, name: &str) -> Option<&Handle> {
+        let mut named = self.recorded.residents.iter().filter(|handle| handle.name() == Some(name));
+        named.next().filter(|_| named.next().is_none())
+    }
+
     /// The resident that a value comes from, or that runs leave it in.
     fn held(&self, id: NodeId) -> Option<&Handle> {
         let Record { graph, residents, keeps, .. } = &*self.recorded;

@@ -90,7 +90,8 @@ pub(super) mod sealed {
 
     #[diagnostic::on_unimplemented(
         message = "`{Self}` is no value of a batch, and no list of values",
-        note = "tensors and ids are, and arrays, vectors and tuples of these, such as `(y, z.id())`"
+        note = "tensors and ids are, and arrays, vectors and tuples of up to eight of these, such as `(y, z.id())`",
+        note = "`outputs` may be called again for more"
     )]
     pub trait Values {
         /// Hands over each of them.

@@ -276,7 +276,7 @@ impl Weights {
         })?;
         if converted.as_slice::<T>().is_none() {
             let name = quoted(&self.full(tensor));
-            let reason = format!("{name} holds a byte that is no {}", T::DTYPE);
+            let reason = format!("{name} holds a byte that is no {}: 0 is false, 1 true", T::DTYPE);
             return Err(unreadable(&file.name, reason).into());
         }
         Ok(WeightElements::Converted(converted))

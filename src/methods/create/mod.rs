@@ -18,7 +18,7 @@ creations! {
     fn full<T: Element>(shape: impl Into<Shape>, value: T) -> Tensor<'b, T> = full(b, shape, value),
         ALL, AFTER, EXACT, "One value everywhere.";
     /// start, start + step, … up to but without `stop`: ⌈(stop − start) / step⌉ elements. It is a
-    /// mistake if the step is 0 or not finite; a step away from `stop` gives no elements.
+    /// mistake if the step is 0 or not finite, or if there were 2³¹ elements or more; a step away from `stop` gives no elements.
     fn arange<T: Numeric>(start: T, stop: T, step: T) -> Tensor<'b, T> = arange(b, start, stop, step),
         NUMERIC, AFTER, EXACT, "start, start + step, … before stop.";
 }

@@ -169,7 +169,8 @@ impl Explanation {
         &self.sides
     }
 
-    /// The number of dispatches of the GPU (a reduction in parts takes two); one for a kernel on the host's cores.
+    /// The number of dispatches of the GPU (a reduction in parts takes two, a kernel of one's own one more that zeroes
+    /// its result); one for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
         self.placed.pieces.iter().map(|plan| plan.dispatches()).sum()

@@ -120,7 +120,8 @@ impl Rows {
     /// rows, or the recorded number rounded up to a power of two if that is more, and fewer where the memory budget has no
     /// room. More rows are cut, one trip for each chunk, one after another. The last chunk repeats its last row up to
     /// a planned number. Where an output is a sum or a mean, that chunk is cut further instead, so that no padding reaches
-    /// the result. Sums and means of chunks are added in `f64`. A chunk copies inputs that need padding or are not shared, and reads residents as they are.
+    /// the result. Sums and means of chunks, in the output's type and with its factor, are added in `f64`: a
+    /// chunk's sum may overflow `f16` where the whole would not. A chunk copies inputs that need padding or are not shared, and reads residents as they are.
     ///
     /// # Errors
     /// As [`Program::run`], and positions in them count all rows; as [`program`](Self::program), for a size that is run for

@@ -50,7 +50,8 @@ impl Program {
     /// the same for all rows may be as long as there are.
     ///
     /// Each output is then per row, or reduced over rows by `sum`, `mean`, `amax` or `amin`, perhaps followed by moves,
-    /// the same reduction or a factor.
+    /// the same reduction or a factor. A constant computed from the recorded number of rows stays as it is: for a mean
+    /// record `mean`, not a sum divided by that number.
     ///
     /// ```
     /// # pollster::block_on(async {

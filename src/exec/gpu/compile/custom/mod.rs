@@ -9,7 +9,9 @@ use naga::compact::{KeepUnused, compact};
 use naga::valid::{
     Capabilities, EntryPointError, FunctionError, ValidationError, ValidationFlags, Validator,
 };
-use naga::{AddressSpace, ArraySize, ScalarKind, StorageAccess, TypeInner, VectorSize};
+use naga::{
+    AddressSpace, ArraySize, ScalarKind, ShaderStage, StorageAccess, TypeInner, VectorSize,
+};
 
 use crate::base::dtype::DType;
 use crate::base::lru::Lru;
@@ -91,6 +93,8 @@ pub(super) fn workgroup(source: &str, entry: &str) -> ([u32; 3], u64) {
     entry.map_or(([0; 3], 0), |entry| (entry.threads, entry.workgroup_bytes))
 }
 
+/// The message of naga's parser for a text that it follows no further.
+const INTERNAL: &str = "internal WGSL front end error";
 /// Modules kept.
 const MODULES: usize = 64;
 
@@ -155,7 +159,13 @@ impl Module {
         depth::check(source)?;
         let module = naga::front::wgsl::parse_str(source).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
-            MistakeKind::Kernel { line, what: error.message().to_owned() }
+            let what = match error.message() {
+                INTERNAL => {
+                    "its parentheses or blocks nest deeper than the parser follows; give parts names by `let`"
+                }
+                other => other,
+            };
+            MistakeKind::Kernel { line, what: what.to_owned() }
         })?;
         let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
         let validated = validator.validate(&module).map_err(|error| {
@@ -169,6 +179,9 @@ impl Module {
                     "`@workgroup_size` of `{name}` is out of range; give 1 or more along each axis, at most 64 along z, \
                      and at most 256 threads in all, which devices take"
                 ),
+                ValidationError::EntryPoint { stage, name, .. } if *stage != ShaderStage::Compute => {
+                    format!("`{name}` is no `@compute` function, and a kernel has no others; take it out")
+                }
                 ValidationError::EntryPoint {
                     source: EntryPointError::Function(FunctionError::InvalidStorePointer(_)),
                     ..
@@ -184,7 +197,7 @@ impl Module {
         });
         let points = || module.entry_points.iter();
         let entries = validated.map(|_| {
-            let compute = points().filter(|point| point.stage == naga::ShaderStage::Compute);
+            let compute = points().filter(|point| point.stage == ShaderStage::Compute);
             compute.map(|point| Entry::of(&module, point, source)).collect()
         });
         let variables = module.global_variables.iter().filter_map(|(handle, variable)| {
@@ -304,8 +317,9 @@ impl Variable {
                 }
                 _ => String::new(),
             };
+            let atomics = if ty.dtype == DType::F32 { "" } else { "atomics or " };
             return Err(format!(
-                "binding {at} is {what}: it must be `var<storage, {access}>` with an array of {}, or of its atomics or vectors \
+                "binding {at} is {what}: it must be `var<storage, {access}>` with an array of {}, or of its {atomics}vectors \
                  of 2 or 4{cast}",
                 ty.dtype
             ));
