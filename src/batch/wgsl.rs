@@ -243,9 +243,9 @@ impl GpuCommandBatch {
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
-    /// A number that the kernel needs is an input of one element, or part of the source. A program in which
-    /// it reads values with rows has no [`rows`](crate::Program::rows). A file of it holds the source without the function for the CPU, which
-    /// [`LoadOptions::on_cpu`](crate::LoadOptions::on_cpu) gives again.
+    /// A number that the kernel needs is an input of one element, or part of the source. A program in which the kernel reads
+    /// values with rows has no [`rows`](crate::Program::rows). A file of the program holds the source without the function
+    /// for the CPU, which [`LoadOptions::on_cpu`](crate::LoadOptions::on_cpu) gives again.
     ///
     /// It is a mistake if the number of workgroups was not said or is 0. So is a function for the CPU that takes other
     /// element types than the inputs and the result have. It is a [`MistakeKind::Kernel`] if the source is not

@@ -140,7 +140,7 @@ impl Record {
         }
     }
 
-    /// As [`source`](Self::source), of an operand: a number has the name of the method that took it.
+    /// As [`source`](Self::source), of an operand. The node of a number has the name of the method that took it.
     pub(crate) fn operand(&self, node: NodeId) -> Origin {
         let origin = self.source(node);
         match (&self.graph[node].op, self.graph[node].ty.shape.rank()) {

@@ -26,8 +26,8 @@ use crate::exec::HostBuffer;
 /// The bytes before the header, which hold its length.
 const LENGTH: usize = 8;
 
-/// The tensors of a safetensors file, by name (feature `safetensors`). [`map`](Self::map) reads a tensor
-/// when it is asked for, [`read`](Self::read) reads the whole file.
+/// The tensors of a safetensors file, by name (feature `safetensors`). [`map`](Self::map) reads a tensor when
+/// it is asked for, [`read`](Self::read) reads the whole file.
 ///
 /// ```
 /// # pollster::block_on(async {

@@ -118,10 +118,9 @@ impl Rows {
     ///
     /// Programs are planned for the recorded number of rows, and for powers of two, once each. The largest chunk has 1024
     /// rows, or the recorded number rounded up to a power of two if that is more, and fewer where the memory budget has no
-    /// room. More rows are cut, one trip for each chunk, one after another. The last chunk repeats its last row up to
-    /// a planned number. Where an output is a sum or a mean, that chunk is cut further instead, so that no padding reaches
-    /// the result. Sums and means of chunks, in the output's type and with its factor, are added in `f64`: a
-    /// chunk's sum may overflow `f16` where the whole would not. A chunk copies inputs that need padding or are not shared, and reads residents as they are.
+    /// room. More rows are cut: one trip for each chunk, in turn. The last chunk repeats its last row up to a planned
+    /// number. Where an output is a sum or a mean, it is cut further instead, so that no padding reaches the result. Sums and
+    /// means of chunks are added in `f64`. Each chunk reads residents as they are.
     ///
     /// # Errors
     /// As [`Program::run`], and positions in them count all rows; as [`program`](Self::program), for a size that is run for
@@ -135,8 +134,8 @@ impl Rows {
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory
-    /// budget](crate::DeviceBuilder::memory_budget) and for the plan of a new size included. A few rows on
-    /// the CPU, done at the first poll, are returned even past `limit`.
+    /// budget](crate::DeviceBuilder::memory_budget) and for a new size's plan included. Few rows, done at the first poll on
+    /// the CPU, are returned even past `limit`.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -51,7 +51,8 @@ impl Program {
     ///
     /// Each output is then per row, or reduced over rows by `sum`, `mean`, `amax` or `amin`, perhaps followed by moves,
     /// the same reduction or a factor. A constant computed from the recorded number of rows stays as it is: for a mean
-    /// record `mean`, not a sum divided by that number.
+    /// record `mean`, not a sum divided by that number. [`Rows::run`] computes a sum of each chunk in the output's type, with
+    /// its factor: in `f16` it may overflow where the whole would not.
     ///
     /// ```
     /// # pollster::block_on(async {
