@@ -43,9 +43,10 @@ macro_rules! operations {
             ) -> $out {
                 // The lifetime is named here too, since some results do not have it.
                 let batch: &'b Self = self;
-                batch.composed(stringify!($name), || {
+                batch.composed_of(stringify!($name), |operands| {
                     let $x = batch.operand($x);
                     $(let $y = batch.operand($y);)*
+                    operands.extend_from_slice(&[$x.value() $(, $y.value())*]);
                     $body
                 })
             })*

@@ -95,7 +95,7 @@ impl GpuCommandBatch {
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(write_whole(path, bytes).map_err(|error| DataError::File {
         name: path.display().to_string(),
-        reason: error.to_string(),
+        reason: format!("`save` cannot write this file: {error}; check its folder"),
     })?)
 }
 

@@ -154,9 +154,7 @@ impl Recorder {
                 self.push(op, inputs, ty)
             }
             Err(what) => {
-                let UserCall { name, place } = UserCall::current(op.name());
-                let operands = inputs.iter().map(|&node| self.recorded.operand(node)).collect();
-                self.mistakes.push(Mistake { place, op: name, what, operands });
+                self.note_of(op.name(), what, operands);
                 self.silent(op.name(), dtype)
             }
         }
@@ -191,8 +189,16 @@ impl Recorder {
     /// Adds the mistake of a method that makes no value to the mistakes of the batch.
     #[track_caller]
     pub fn note(&mut self, op: &'static str, what: MistakeKind) {
+        self.note_of(op, what, &[]);
+    }
+
+    /// As [`note`](Self::note), with the operands of the method if all are of this batch.
+    #[track_caller]
+    pub fn note_of(&mut self, op: &'static str, what: MistakeKind, operands: &[UntypedId]) {
         let UserCall { name, place } = UserCall::current(op);
-        self.mistakes.push(Mistake { place, op: name, what, operands: Vec::new() });
+        let origin = |&operand| Some(self.recorded.operand(self.recorded.node(operand)?));
+        let operands = operands.iter().map(origin).collect::<Option<_>>().unwrap_or_default();
+        self.mistakes.push(Mistake { place, op: name, what, operands });
     }
 
     /// Adds a mistake to those of the batch, and returns an invalid node: operations that read it report no mistake.

@@ -190,7 +190,8 @@ fn one_mistake_is_one_line() {
                  tests/mistakes/main.rs:{made}), full (at tests/mistakes/main.rs:{made})"
             ),
             format!(
-                "tests/mistakes/main.rs:{second}: squeeze: axis 0 of [3] has size 3, and only a size of 1 can be squeezed; `slice` takes one element, `reshape` merges axes"
+                "tests/mistakes/main.rs:{second}: squeeze: axis 0 of [3] has size 3, and only a size of 1 can be squeezed; `slice` takes one element, `reshape` merges axes; \
+                 the operand: full (at tests/mistakes/main.rs:{made})"
             ),
         ]
     );

@@ -208,6 +208,16 @@ async fn weights_that_are_left_out_are_asked_for() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_written_is_named() {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    batch.input::<f32>("x", 1).exp().named("y");
+    let path = std::env::temp_dir().join("onetrip-there-is-no-such-folder").join("y.safetensors");
+    let error = batch.save(&path).await.unwrap_err().to_string();
+    let start = format!("{}: `save` cannot write this file: ", path.display());
+    assert!(error.starts_with(&start) && error.ends_with("; check its folder"), "{error}");
+}
+
+#[tokio::test]
 async fn places_of_other_languages_travel() -> Result<()> {
     let device = Device::cpu();
     let batch = GpuCommandBatch::new(&device);

@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::batch::{AnyId, BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
-use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::{Op, Type, infer};
 use crate::record::{Refusal, UntypedId, UserCall};
@@ -70,19 +69,24 @@ impl GpuCommandBatch {
         name: &'static str,
         record: impl FnOnce() -> Result<R, Refusal>,
     ) -> R {
+        self.composed_of(name, |_| record())
+    }
+
+    /// As [`composed`](Self::composed), where `record` lists the operands, which its mistake names.
+    #[track_caller]
+    pub(crate) fn composed_of<'b, R: OperationResult<'b>>(
+        &'b self,
+        name: &'static str,
+        record: impl FnOnce(&mut SmallVec<[UntypedId; 3]>) -> Result<R, Refusal>,
+    ) -> R {
         let _entered = UserCall::enter(name);
-        record().unwrap_or_else(|refusal| {
+        let mut operands = SmallVec::new();
+        record(&mut operands).unwrap_or_else(|refusal| {
             if let Refusal::Mistake(what) = refusal {
-                self.note(name, what);
+                self.recorder.lock().note_of(name, what, &operands);
             }
             R::silent(self, name)
         })
-    }
-
-    /// Keeps the mistake of a method that makes no value.
-    #[track_caller]
-    pub(crate) fn note(&self, op: &'static str, what: MistakeKind) {
-        self.recorder.lock().note(op, what);
     }
 
     /// The shape behind an id, for operations that must know it to record.
