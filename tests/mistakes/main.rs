@@ -86,15 +86,21 @@ fn the_place_is_the_callers() {
     // A number has no method of its own, and a resident is named as such.
     let device = Device::cpu();
     let b = GpuCommandBatch::new(&device);
-    let weights = device.resident(&[1.0_f32; 6], [2, 3]).unwrap();
-    b.matmul(b.full([4, 5], 1.0), &weights);
+    let (weights, made) = (device.resident(&[1.0_f32; 6], [2, 3]).unwrap(), line!());
+    let x = b.full([4, 5], 1.0);
+    b.matmul(x, &weights);
     b.matmul(&weights, 2.0);
-    let Error::Record(mistakes) = b.check_recorded().unwrap_err() else { panic!("two mistakes") };
-    let [product, number] = mistakes.list() else { panic!("{mistakes}") };
+    b.concat([x, x], 5);
+    b.einsum("ij->k", &[x]);
+    b.one_hot::<f32, i32>(b.upload(&[1_i32]), 1 << 31);
+    let Error::Record(mistakes) = b.check_recorded().unwrap_err() else { panic!("five mistakes") };
+    let [product, number, joined, summed, classes] = mistakes.list() else { panic!("{mistakes}") };
     let ops = |mistake: &Mistake| mistake.operands.iter().map(|of| of.op).collect::<Vec<_>>();
     assert_eq!(ops(product), ["full", "resident"]);
     assert_eq!(ops(number), ["resident", "number"]);
-    assert_eq!(number.operands[0].place.line(), line!() - 8);
+    assert_eq!(ops(joined), ["full", "full"]);
+    assert_eq!((ops(summed), ops(classes)), (vec!["full"], vec!["upload"]));
+    assert_eq!(number.operands[0].place.line(), made);
 }
 
 #[test]

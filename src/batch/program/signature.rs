@@ -108,7 +108,7 @@ impl Program {
         let named = || self.0.held(recorded.names.get(name)?);
         let Some(handle) = named().or_else(|| self.0.held_by_own_name(name)) else {
             let mut there = recorded.names.of(|node| self.0.held(node).is_some());
-            there.extend(self.0.own_names().map(str::to_owned));
+            there.extend(self.0.own_names());
             there.sort_unstable();
             there.dedup();
             return Err(DataError::UnknownResident { name: name.to_owned(), there }.into());
@@ -123,9 +123,13 @@ impl Program {
 }
 
 impl Inner {
-    /// The names that residents have of their own, such as those of a file's tensors.
-    fn own_names(&self) -> impl Iterator<Item = &str> {
-        self.recorded.residents.iter().filter_map(Handle::name)
+    /// The names that one resident alone has of its own, such as those of a file's tensors.
+    fn own_names(&self) -> Vec<String> {
+        let mut names: Vec<&str> =
+            self.recorded.residents.iter().filter_map(Handle::name).collect();
+        names.sort_unstable();
+        let alone = names.chunk_by(PartialEq::eq).filter(|same| same.len() == 1);
+        alone.map(|same| same[0].to_owned()).collect()
     }
 
     /// The one resident that has this name of its own.

@@ -63,8 +63,9 @@ impl GpuCommandBatch {
         indices: impl Operand<I>,
         classes: usize,
     ) -> Tensor<'_, T> {
-        self.composed("one_hot", || {
+        self.composed_of("one_hot", |named| {
             let indices = self.operand(indices);
+            named.push(indices.value());
             check_range("the number of classes", indices, classes)?;
             let check = Op::InRange { name: "one_hot", axis: None, size: classes, ignored: None };
             let indices: Tensor<'_, I> = indices.apply(check);

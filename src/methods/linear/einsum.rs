@@ -52,7 +52,10 @@ impl GpuCommandBatch {
         for x in operands {
             tensors.push(self.operand(self.option("einsum", x)));
         }
-        self.composed("einsum", || einsum(subscripts, &tensors))
+        self.composed_of("einsum", |named| {
+            named.extend(tensors.iter().map(|tensor| tensor.value()));
+            einsum(subscripts, &tensors)
+        })
     }
 }
 

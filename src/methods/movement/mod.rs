@@ -159,7 +159,8 @@ impl GpuCommandBatch {
         for x in tensors {
             operands.push(self.option("concat", x).value());
         }
-        self.composed("concat", || {
+        self.composed_of("concat", |named| {
+            named.extend_from_slice(&operands);
             let &first = operands.first().ok_or(MistakeKind::ConcatEmpty)?;
             let axis = resolve(axis, &self.shape_of(first)?)?;
             Ok(self.record(Op::Concat { axis }, &operands))
